@@ -73,6 +73,22 @@ int buf_printf(struct buf *b, const char *fmt, ...)
     return buf_append(b, text, (size_t)n);
 }
 
+void buf_end_line(struct buf *b)
+{
+    if (b->len && b->data[b->len - 1] != '\n')
+        buf_append(b, "\n", 1);
+}
+
+char *str_printf(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&text, fmt, args);
+    va_end(args);
+    return n < 0 ? NULL : text;
+}
+
 void buf_consume(struct buf *b, size_t n)
 {
     if (n >= b->len) {

@@ -36,8 +36,14 @@ int buf_append(struct buf *b, const void *data, size_t n);
 int buf_append_str(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
 
+/* Appends a newline unless the text is empty or ends with one. */
+void buf_end_line(struct buf *b);
+
 /* Drops n bytes from the front. */
 void buf_consume(struct buf *b, size_t n);
+
+/* A new string, or NULL without memory. */
+char *str_printf(const char *fmt, ...) PRINTF(1, 2);
 
 /* The bytes as a C string (a NUL is kept behind them); NULL when there is no memory. */
 char *buf_cstr(struct buf *b);

@@ -207,6 +207,15 @@ int io_unnamed_file(void)
     return fd < 0 ? -errno : fd;
 }
 
+int io_memory_file(const void *data, size_t n)
+{
+    _cleanup_fd_ int fd = memfd_create("input", MFD_CLOEXEC);
+    int r = fd < 0 ? -errno : io_write_all(fd, data, n);
+    if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+        r = -errno;
+    return r < 0 ? r : TAKE_FD(fd);
+}
+
 void sigpipe_block(sigset_t *ret_before)
 {
     sigset_t pipe;

@@ -45,6 +45,9 @@ ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, si
 /* A file without a name, in $TMPDIR or /tmp, else in memory. A descriptor or a negative errno. */
 int io_unnamed_file(void);
 
+/* A file in memory that holds these bytes, to be read from its start. Likewise. */
+int io_memory_file(const void *data, size_t n);
+
 /* Blocks SIGPIPE in this thread while it writes to what another process may have closed; one that
  * was raised meanwhile is consumed when the mask is restored. Other threads do not notice. */
 void sigpipe_block(sigset_t *ret_before);

@@ -15,8 +15,11 @@
 #define SCHEMA_DEPTH_MAX 64
 #define SCHEMA_STEPS_MAX 200000
 #define SCHEMA_PATH_MAX  256
-#define MATCH_LIMIT      100000
-#define MATCH_HEAP_KIB   1024
+
+#define FOREIGN_BYTES_MAX (256u << 10)
+#define FOREIGN_DEPTH_MAX 48
+#define MATCH_LIMIT       100000
+#define MATCH_HEAP_KIB    1024
 
 struct check {
     const json_t *root;
@@ -397,4 +400,39 @@ int schema_check(const json_t *schema, const json_t *value, const char *what, st
     return r == -ELOOP
                ? error_set(err, ELOOP, "%s: the schema is too deep or too much work to check", what)
                : r;
+}
+
+static bool json_is_deeper(const json_t *value, unsigned depth)
+{
+    const char *name;
+    size_t i;
+    json_t *one;
+    if (depth == 0)
+        return true;
+    json_array_foreach(value, i, one) if (json_is_deeper(one, depth - 1)) return true;
+    json_object_foreach((json_t *)value, name, one) if (json_is_deeper(one, depth - 1)) return true;
+    return false;
+}
+
+int schema_take_foreign(const json_t *schema, const char *what, char **ret, struct error *err)
+{
+    if (!json_is_object(schema))
+        return error_set(err, EINVAL, "%s: must be a JSON Schema, an object", what);
+    if (strcmp(json_get_string_or(schema, "type", ""), "object") != 0)
+        return error_set(err, EINVAL, "%s.type: must be \"object\"", what);
+    if (json_is_deeper(schema, FOREIGN_DEPTH_MAX))
+        return error_set(err, EINVAL, "%s: is nested more than %d deep", what, FOREIGN_DEPTH_MAX);
+    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT);
+    if (!text)
+        return error_set(err, ENOMEM, "no memory");
+    if (strlen(text) > FOREIGN_BYTES_MAX)
+        return error_set(err, EINVAL, "%s: is longer than %u bytes", what, FOREIGN_BYTES_MAX);
+    *ret = TAKE_PTR(text);
+    return 0;
+}
+
+int schema_check_text(const char *schema, const json_t *value, const char *what, struct error *err)
+{
+    _cleanup_json_ json_t *parsed = json_loads(schema, JSON_ALLOW_NUL, NULL);
+    return parsed ? schema_check(parsed, value, what, err) : error_set(err, ENOMEM, "no memory");
 }

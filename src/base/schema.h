@@ -23,3 +23,10 @@
  * `what` is what the value itself is called there. -ELOOP if the schema is deeper or more work than
  * is allowed. */
 int schema_check(const json_t *schema, const json_t *value, const char *what, struct error *err);
+
+/* The schema of somebody else's tool (a manifest, an MCP server) as text, a new string. -EINVAL,
+ * with `what` in front of the text, if it is not the schema of an object, too deep or too long. */
+int schema_take_foreign(const json_t *schema, const char *what, char **ret, struct error *err);
+
+/* schema_check with a schema that is text. */
+int schema_check_text(const char *schema, const json_t *value, const char *what, struct error *err);

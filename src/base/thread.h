@@ -3,7 +3,23 @@
 
 #include <pthread.h>
 
+#include "cleanup.h"
 #include "error.h"
+
+/* Holds a mutex until the end of the block. */
+#define LOCKED(mutex)                                                                              \
+    _cleanup_(mutex_unlockp) __attribute__((unused)) pthread_mutex_t *locked_ = mutex_lock(mutex)
+
+static inline pthread_mutex_t *mutex_lock(pthread_mutex_t *m)
+{
+    pthread_mutex_lock(m);
+    return m;
+}
+
+static inline void mutex_unlockp(pthread_mutex_t **m)
+{
+    pthread_mutex_unlock(*m);
+}
 
 /*
  * Like pthread_create; returns 0 or a negative errno. `how` may be NULL. The thread handles no

@@ -17,7 +17,6 @@
 #include "git_box.h"
 #include "interrupt.h"
 #include "keeper.h"
-#include "missing.h"
 #include "output.h"
 #include "registry.h"
 #include "run_options.h"

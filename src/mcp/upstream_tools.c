@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "encoding.h"
-#include "foreign.h"
+#include "foreign_text.h"
+#include "schema.h"
 #include "json.h"
 #include "upstream.h"
 #include "banned.h"
@@ -120,7 +121,7 @@ int upstream_take_result(const struct upstream_tool *t, const json_t *answer, st
                          t->upstream->name);
     r->failed = json_get_bool(answer, "isError");
     if (t->output && !r->failed &&
-        foreign_check(t->output, data ? data : json_null(), "output", err) < 0)
+        schema_check_text(t->output, data ? data : json_null(), "output", err) < 0)
         return error_wrap(err, "the result of %s does not match its output schema", t->name);
     if (json_is_object(data))
         r->data = json_incref(data);
@@ -219,17 +220,17 @@ static int upstream_tool_new(struct upstream *u, const json_t *item, const char 
         return error_set(err, ENOMEM, "no memory");
     if (rpc_has_nul(input))
         return error_set(err, EINVAL, "inputSchema: contains a NUL character");
-    int r = foreign_schema(input, "inputSchema", &t->input, err);
+    int r = schema_take_foreign(input, "inputSchema", &t->input, err);
     if (r < 0)
         return r;
     /* A bad output schema is as good as none. */
     if (output && !rpc_has_nul(output) &&
-        foreign_schema(output, "outputSchema", &t->output, &ignored) < 0)
+        schema_take_foreign(output, "outputSchema", &t->output, &ignored) < 0)
         t->output = NULL;
     t->upstream = u;
     t->remote = strdup(name);
-    t->title = member_text(item, "title", title ? title : name, FOREIGN_TITLE_MAX);
-    t->summary = member_text(item, "description", "", FOREIGN_SUMMARY_MAX);
+    t->title = member_text(item, "title", title ? title : name, TOOL_TITLE_MAX);
+    t->summary = member_text(item, "description", "", TOOL_SUMMARY_MAX);
     if (asprintf(&t->name, "%s.%s", u->name, name) < 0)
         t->name = NULL;
     if (!t->remote || !t->title || !t->summary || !t->name)

@@ -1,7 +1,7 @@
 /*
- * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); this
- * file makes data and text of its answers: what was done to each file, or what stands in the way
- * and what the file has instead.
+ * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); this file
+ * makes data and text of its answers: what was done to each file, or which hunks do not apply and
+ * what the file has instead.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,12 +11,6 @@
 
 #define ENTRIES_MAX 20000u /* the guest sends at most 10,000 */
 #define FILES_SHOWN 200u   /* in the text; the data has all */
-
-static const char *const KINDS[] = {
-    [WIRE_PATCH_ADDED] = "added",     [WIRE_PATCH_MODIFIED] = "modified",
-    [WIRE_PATCH_DELETED] = "deleted", [WIRE_PATCH_RENAMED] = "renamed",
-    [WIRE_PATCH_COPIED] = "copied",   [WIRE_PATCH_MODE] = "mode",
-};
 
 static json_t *patch_text(const struct wire_frame *f, uint16_t key)
 {
@@ -35,100 +29,66 @@ static json_t *patch_lines(const struct wire_frame *f, uint16_t key)
     return lines;
 }
 
-static json_t *patch_number(const struct wire_frame *f, uint16_t key)
+static json_int_t patch_number(const struct wire_frame *f, uint16_t key)
 {
-    return json_integer((json_int_t)wire_find_u64(f, key, 0));
+    return (json_int_t)wire_find_u64(f, key, 0);
 }
 
-static void patch_set_number(json_t *o, const char *name, const struct wire_frame *f, uint16_t key)
+static json_t *patch_number_or_null(const struct wire_frame *f, uint16_t key)
 {
-    if (wire_find_u64(f, key, 0) != 0)
-        data_set(o, name, patch_number(f, key));
+    return patch_number(f, key) ? json_integer(patch_number(f, key)) : NULL;
 }
 
 /* What was done to one file. */
 static json_t *patch_file_json(const struct wire_frame *f)
 {
+    static const char *const KINDS[] = {
+        [WIRE_PATCH_ADDED] = "added",     [WIRE_PATCH_MODIFIED] = "modified",
+        [WIRE_PATCH_DELETED] = "deleted", [WIRE_PATCH_RENAMED] = "renamed",
+        [WIRE_PATCH_COPIED] = "copied",   [WIRE_PATCH_MODE] = "mode",
+    };
     struct wire_field from;
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
-    json_t *o = json_object();
-    data_set(o, "path", patch_text(f, WIRE_K_PATH));
-    data_set(o, "kind",
-             json_string(kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified"));
-    if (wire_find(f, WIRE_K_FROM, &from))
-        data_set(o, "from", patch_text(f, WIRE_K_FROM));
-    data_set(o, "hunks", patch_number(f, WIRE_K_HUNKS));
-    data_set(o, "added", patch_number(f, WIRE_K_ADDED));
-    data_set(o, "removed", patch_number(f, WIRE_K_REMOVED));
-    patch_set_number(o, "offset", f, WIRE_K_SHIFT);
-    patch_set_number(o, "fuzz", f, WIRE_K_FUZZ);
-    return o;
+    return json_pack(
+        "{s:o, s:s, s:o*, s:I, s:I, s:I, s:o*, s:o*}", "path", patch_text(f, WIRE_K_PATH), "kind",
+        kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified", "from",
+        wire_find(f, WIRE_K_FROM, &from) ? patch_text(f, WIRE_K_FROM) : NULL, "hunks",
+        patch_number(f, WIRE_K_HUNKS), "added", patch_number(f, WIRE_K_ADDED), "removed",
+        patch_number(f, WIRE_K_REMOVED), "offset", patch_number_or_null(f, WIRE_K_SHIFT), "fuzz",
+        patch_number_or_null(f, WIRE_K_FUZZ));
 }
 
-/* What stands in the way. */
+/* What does not apply: a file, or one of its hunks. */
 static json_t *patch_reject_json(const struct wire_frame *f)
 {
-    json_t *o = json_object();
-    data_set(o, "path", patch_text(f, WIRE_K_PATH));
-    data_set(o, "reason", patch_text(f, WIRE_K_TEXT));
-    if (wire_find_u64(f, WIRE_K_HUNK, 0) == 0)
-        return o;
-    data_set(o, "hunk", patch_number(f, WIRE_K_HUNK));
-    data_set(o, "header", patch_text(f, WIRE_K_HEADER));
-    patch_set_number(o, "line", f, WIRE_K_LINE);
-    data_set(o, "expected", patch_lines(f, WIRE_K_EXPECTED));
-    data_set(o, "found", patch_lines(f, WIRE_K_FOUND));
+    json_t *o = json_pack("{s:o, s:o}", "path", patch_text(f, WIRE_K_PATH), "reason",
+                          patch_text(f, WIRE_K_TEXT));
+    _cleanup_json_ json_t *hunk = json_pack(
+        "{s:I, s:o, s:o*, s:o, s:o}", "hunk", patch_number(f, WIRE_K_HUNK), "header",
+        patch_text(f, WIRE_K_HEADER), "line", patch_number_or_null(f, WIRE_K_LINE), "expected",
+        patch_lines(f, WIRE_K_EXPECTED), "found", patch_lines(f, WIRE_K_FOUND));
+    if (patch_number(f, WIRE_K_HUNK))
+        json_object_update(o, hunk);
     return o;
-}
-
-/* All answers: entries go to either list, by whether they have a reason. */
-static int patch_take_answers(struct ask *a, json_t *files, json_t *rejected,
-                              struct wire_frame *ret, struct error *err)
-{
-    struct wire_field reason;
-    size_t n = 0;
-    int r;
-    while ((r = ask_next(a, ret, err)) > 0) {
-        bool reject = wire_find(ret, WIRE_K_TEXT, &reason);
-        if (++n > ENTRIES_MAX)
-            return error_set(err, EPROTO, "the box sent too many answers");
-        json_array_append_new(reject ? rejected : files,
-                              reject ? patch_reject_json(ret) : patch_file_json(ret));
-    }
-    return r;
 }
 
 static void patch_put_file(struct buf *b, const json_t *o)
 {
     long long offset = (long long)json_get_integer(o, "offset"),
-              fuzz = (long long)json_get_integer(o, "fuzz");
+              fuzz = (long long)json_get_integer(o, "fuzz"),
+              added = (long long)json_get_integer(o, "added"),
+              removed = (long long)json_get_integer(o, "removed");
     buf_printf(b, "%s %s", json_get_string_or(o, "kind", ""), json_get_string_or(o, "path", ""));
     if (json_object_get(o, "from"))
         buf_printf(b, " from %s", json_get_string_or(o, "from", ""));
-    if ((long long)json_get_integer(o, "added") || (long long)json_get_integer(o, "removed"))
-        buf_printf(b, " (+%lld -%lld)", (long long)json_get_integer(o, "added"),
-                   (long long)json_get_integer(o, "removed"));
+    if (added || removed)
+        buf_printf(b, " (+%lld -%lld)", added, removed);
     if (offset)
         buf_printf(b, ", %lld line%s %s than the diff says", offset < 0 ? -offset : offset,
                    offset == 1 || offset == -1 ? "" : "s", offset < 0 ? "above" : "below");
     if (fuzz)
         buf_printf(b, ", %lld line%s of context did not match (fuzz)", fuzz, fuzz == 1 ? "" : "s");
     buf_append_str(b, "\n");
-}
-
-static void patch_put_files(struct buf *b, const json_t *files, const json_t *notes, bool check)
-{
-    size_t n = json_array_size(files), i;
-    json_t *note;
-    buf_printf(b,
-               check ? "The diff would apply; nothing was changed. %zu file%s:\n"
-                     : "Applied. %zu file%s:\n",
-               n, n == 1 ? "" : "s");
-    for (i = 0; i < n && i < FILES_SHOWN; i++)
-        patch_put_file(b, json_array_get(files, i));
-    if (n > FILES_SHOWN)
-        buf_printf(b, "and %zu more\n", n - FILES_SHOWN);
-    json_array_foreach(notes, i, note) buf_printf(b, "note: %s\n", json_string_value(note));
 }
 
 static void patch_put_lines(struct buf *b, const char *title, const json_t *lines, long long number)
@@ -148,69 +108,77 @@ static void patch_put_lines(struct buf *b, const char *title, const json_t *line
 
 static void patch_put_reject(struct buf *b, const json_t *o)
 {
-    long long line = (long long)json_get_integer(o, "line");
+    long long line = (long long)json_get_integer(o, "line"),
+              hunk = (long long)json_get_integer(o, "hunk");
     buf_printf(b, "%s", json_get_string_or(o, "path", ""));
-    if ((long long)json_get_integer(o, "hunk"))
-        buf_printf(b, ", hunk %lld (%s)", (long long)json_get_integer(o, "hunk"),
-                   json_get_string_or(o, "header", ""));
+    if (hunk)
+        buf_printf(b, ", hunk %lld (%s)", hunk, json_get_string_or(o, "header", ""));
     buf_printf(b, ": %s\n", json_get_string_or(o, "reason", ""));
     patch_put_lines(b, "the hunk expects:", json_object_get(o, "expected"), 0);
     if (line)
         patch_put_lines(b, "the nearest place in the file has:", json_object_get(o, "found"), line);
 }
 
-static void patch_put_rejected(struct buf *b, const json_t *rejected, uint64_t all)
-{
-    size_t n = json_array_size(rejected), i;
-    json_t *o;
-    buf_append_str(b, "The diff does not apply; nothing was changed.\n");
-    json_array_foreach(rejected, i, o) patch_put_reject(b, o);
-    if (all > n)
-        buf_printf(b, "and %llu more\n", (unsigned long long)(all - n));
-}
-
-static int patch_send(struct tool_call *c, struct ask *a, struct error *err)
+static int apply_diff_run(struct tool_call *c, struct error *err)
 {
     const json_t *diff = json_object_get(c->input, "diff");
     int64_t strip = input_int(c, "strip", -1), fuzz = input_int(c, "fuzz", -1);
-    ask_begin(a, c, WIRE_PATCH);
-    ask_path(a, ".");
+    bool check = input_bool(c, "check", false);
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, c, WIRE_PATCH);
+    ask_path(&a, ".");
     if (strip >= 0)
-        wire_put_u64(&a->out, WIRE_K_STRIP, (uint64_t)strip);
+        wire_put_u64(&a.out, WIRE_K_STRIP, (uint64_t)strip);
     if (fuzz >= 0)
-        wire_put_u64(&a->out, WIRE_K_FUZZ, (uint64_t)fuzz);
-    wire_put_u64(&a->out, WIRE_K_REVERSE, input_bool(c, "reverse", false));
-    wire_put_u64(&a->out, WIRE_K_CHECK, input_bool(c, "check", false));
-    wire_put_u64(&a->out, WIRE_K_SPACE, input_bool(c, "ignore_whitespace", false));
-    int r = ask_send(a, err);
-    return r < 0 ? r : ask_data(a, json_string_value(diff), json_string_length(diff), true, err);
-}
-
-static int apply_diff_run(struct tool_call *c, struct error *err)
-{
-    _cleanup_ask_ struct ask a = {0};
-    struct wire_frame result;
-    json_t *data = json_pack("{s:[], s:[], s:[]}", "files", "rejected", "notes");
-    json_t *files = json_object_get(data, "files"), *rejected = json_object_get(data, "rejected");
-    c->result->data = data;
-    int r = patch_send(c, &a, err);
+        wire_put_u64(&a.out, WIRE_K_FUZZ, (uint64_t)fuzz);
+    wire_put_u64(&a.out, WIRE_K_REVERSE, input_bool(c, "reverse", false));
+    wire_put_u64(&a.out, WIRE_K_CHECK, check);
+    wire_put_u64(&a.out, WIRE_K_SPACE, input_bool(c, "ignore_whitespace", false));
+    int r = ask_send(&a, err);
     if (r >= 0)
-        r = patch_take_answers(&a, files, rejected, &result, err);
+        r = ask_data(&a, json_string_value(diff), json_string_length(diff), true, err);
+
+    /* Entries go to either list, by whether they have a reason. */
+    _cleanup_json_ json_t *files = json_array(), *rejected = json_array();
+    struct wire_frame f;
+    struct wire_field reason;
+    size_t n = 0, i;
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0) {
+        bool reject = wire_find(&f, WIRE_K_TEXT, &reason);
+        if (++n > ENTRIES_MAX)
+            return error_set(err, EPROTO, "the box sent too many answers");
+        json_array_append_new(reject ? rejected : files,
+                              reject ? patch_reject_json(&f) : patch_file_json(&f));
+    }
     if (r < 0)
         return r;
-    c->result->failed =
-        wire_find_u64(&result, WIRE_K_CODE, 0) != 0 || json_array_size(rejected) > 0;
+
+    struct buf *b = &c->result->text;
+    json_t *one;
+    c->result->failed = wire_find_u64(&f, WIRE_K_CODE, 0) || json_array_size(rejected) > 0;
     if (c->result->failed) {
-        json_object_del(data, "files");
-        json_object_del(data, "notes");
-        patch_put_rejected(&c->result->text, rejected, wire_find_u64(&result, WIRE_K_COUNT, 0));
-        return 0;
+        uint64_t all = wire_find_u64(&f, WIRE_K_COUNT, 0);
+        n = json_array_size(rejected);
+        buf_append_str(b, "The diff does not apply; nothing was changed.\n");
+        json_array_foreach(rejected, i, one) patch_put_reject(b, one);
+        if (all > n)
+            buf_printf(b, "and %llu more\n", (unsigned long long)(all - n));
+        c->result->data = json_pack("{s:O}", "rejected", rejected);
+        return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
     }
-    json_object_del(data, "rejected");
-    data_set(data, "notes", patch_lines(&result, WIRE_K_NOTE));
-    patch_put_files(&c->result->text, files, json_object_get(data, "notes"),
-                    input_bool(c, "check", false));
-    return 0;
+    _cleanup_json_ json_t *notes = patch_lines(&f, WIRE_K_NOTE);
+    n = json_array_size(files);
+    buf_printf(b,
+               check ? "The diff would apply; nothing was changed. %zu file%s:\n"
+                     : "Applied. %zu file%s:\n",
+               n, n == 1 ? "" : "s");
+    for (i = 0; i < n && i < FILES_SHOWN; i++)
+        patch_put_file(b, json_array_get(files, i));
+    if (n > FILES_SHOWN)
+        buf_printf(b, "and %zu more\n", n - FILES_SHOWN);
+    json_array_foreach(notes, i, one) buf_printf(b, "note: %s\n", json_string_value(one));
+    c->result->data = json_pack("{s:O, s:O}", "files", files, "notes", notes);
+    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
 /* The name in the first `+++ b/NAME` line, and how many more files there are. */

@@ -5,13 +5,12 @@
 #include <sys/time.h>
 
 #include "ask.h"
-#include "thread.h"
 #include "session.h"
+#include "thread.h"
 #include "banned.h"
 
-#define REQUEST_MAX (WIRE_HEADER + WIRE_BODY_MAX)
-#define WORKSPACE   "/workspace"
-
+#define REQUEST_MAX           (WIRE_HEADER + WIRE_BODY_MAX)
+#define WORKSPACE             "/workspace"
 #define GUESTFILE_PATIENCE_MS 10000
 
 void ask_begin_box(struct ask *a, struct box *box, int cancel, enum wire_type type)
@@ -51,8 +50,8 @@ void ask_path(struct ask *a, const char *path)
     wire_put_str(&a->out, WIRE_K_PATH, *path ? path : ".");
 }
 
-/* Waits until the connection is ready, nobody wants the answer any more, or the guest is not there
- * to give it. */
+/* Waits until the connection is ready, the call is cancelled, or the guest is not there to answer.
+ */
 static int ask_wait(struct ask *a, short events, struct error *err)
 {
     int n = 0;
@@ -66,9 +65,9 @@ static int ask_wait(struct ask *a, short events, struct error *err)
         return error_set(err, ECANCELED, "the call was cancelled");
     if (n < 0)
         return error_errno(err, -n, "cannot wait for the box");
-    return n == 0 ? error_set(err, ETIMEDOUT, "the box did not answer within %d seconds",
-                              a->patience_ms / 1000)
-                  : 0;
+    return n > 0 ? 0
+                 : error_set(err, ETIMEDOUT, "the box did not answer within %d seconds",
+                             a->patience_ms / 1000);
 }
 
 void ask_end(struct ask *a)
@@ -123,19 +122,6 @@ int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error 
     return 0;
 }
 
-/* What an ERROR frame says, in a form that is safe to show. */
-static int ask_take_error(const struct wire_frame *f, struct error *err)
-{
-    struct wire_field field = {0};
-    _cleanup_buf_ struct buf text = BUF_INIT(4 * ERROR_TEXT_MAX);
-    uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
-    if (wire_find(f, WIRE_K_TEXT, &field))
-        text_append(&text, field.data, field.size < ERROR_TEXT_MAX ? field.size : ERROR_TEXT_MAX);
-    const char *said = text.len ? buf_cstr(&text) : NULL;
-    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
-                     said ? said : "the box failed");
-}
-
 /* The stream ended without an answer. Where the box has ended too, another request says why. */
 static int ask_unanswered(struct ask *a, struct error *err)
 {
@@ -159,9 +145,18 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
     }
     if (r < 0)
         return error_set(err, EPROTO, "the box sent a malformed answer");
-    if (ret->type == WIRE_ERROR)
-        return ask_take_error(ret, err);
-    return ret->type == WIRE_RESULT ? 0 : 1;
+    if (ret->type != WIRE_ERROR)
+        return ret->type == WIRE_RESULT ? 0 : 1;
+
+    /* What an ERROR frame says, in a form that is safe to show. */
+    struct wire_field field = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT(4 * ERROR_TEXT_MAX);
+    uint64_t code = wire_find_u64(ret, WIRE_K_CODE, EIO);
+    if (wire_find(ret, WIRE_K_TEXT, &field))
+        text_append(&text, field.data, field.size < ERROR_TEXT_MAX ? field.size : ERROR_TEXT_MAX);
+    const char *said = text.len ? buf_cstr(&text) : NULL;
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
+                     said ? said : "the box failed");
 }
 
 int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f), void *data,
@@ -177,9 +172,24 @@ int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f),
     return r;
 }
 
+int ask_collect(struct ask *a, struct buf *content, struct wire_frame *ret, struct error *err)
+{
+    int r = a->fd < 0 ? ask_send(a, err) : 0;
+    while (r >= 0 && (r = ask_next(a, ret, err)) > 0) {
+        struct wire_field data;
+        if (ret->type != WIRE_DATA || !wire_find(ret, WIRE_K_DATA, &data))
+            continue;
+        if (data.size > content->max - content->len)
+            return error_set(err, EFBIG, "the box sent more than %zu bytes", content->max);
+        if (buf_append(content, data.data, data.size) < 0)
+            return error_set(err, ENOMEM, "no memory");
+    }
+    return r;
+}
+
 int ask_result(struct ask *a, struct wire_frame *ret, struct error *err)
 {
-    int r = ask_send(a, err);
+    int r = a->fd < 0 ? ask_send(a, err) : 0;
     while (r >= 0 && (r = ask_next(a, ret, err)) > 0)
         ;
     return r;
@@ -195,19 +205,6 @@ static void guestfile_begin(struct ask *a, struct tool_session *s, enum wire_typ
     ask_path(a, path);
 }
 
-static int guestfile_take_data(const struct wire_frame *f, const char *path, struct buf *b,
-                               struct error *err)
-{
-    struct wire_field data = {0};
-    if (f->type != WIRE_DATA)
-        return error_set(err, EPROTO, "the box sent a malformed answer");
-    if (!wire_find(f, WIRE_K_DATA, &data) || data.size == 0)
-        return 0;
-    if (data.size > b->max - b->len)
-        return error_set(err, EFBIG, "%s is larger than %zu bytes", path, b->max);
-    return buf_append(b, data.data, data.size) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
-}
-
 int guestfile_read(struct tool_session *s, const char *path, struct buf *b, unsigned *ret_mode,
                    struct error *err)
 {
@@ -215,9 +212,9 @@ int guestfile_read(struct tool_session *s, const char *path, struct buf *b, unsi
     _cleanup_ask_ struct ask a;
     guestfile_begin(&a, s, WIRE_READ, path);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max + 1);
-    int r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
-        r = guestfile_take_data(&f, path, b, err);
+    int r = ask_collect(&a, b, &f, err);
+    if (r == -EFBIG)
+        return error_set(err, EFBIG, "%s is larger than %zu bytes", path, b->max);
     if (r == 0 && ret_mode)
         *ret_mode = (unsigned)wire_find_u64(&f, WIRE_K_MODE, 0);
     return r;
@@ -261,7 +258,5 @@ int guestfile_write(struct tool_call *c, const char *path, unsigned mode, const 
     int r = ask_send(&a, err);
     if (r == 0)
         r = ask_data(&a, data, n, true, err);
-    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
-        ;
-    return r;
+    return r < 0 ? r : ask_result(&a, &f, err);
 }

@@ -1,10 +1,10 @@
 /*
- * `bash`: a command in the session's shell; and with a handle, what a background command has
- * printed since, its input and its end.
+ * `bash`: a command in the session's shell; and with a handle, a background command's new output,
+ * its input and its end.
  *
- * The shell itself, what lasts of it from call to call and what does not, is the guest's
- * (src/guest/shell). This file keeps the output within what a model can read and puts the end into
- * words. A command that fails is no failed call: the exit code is part of the answer.
+ * The guest runs the shell and keeps what lasts from call to call (src/guest/shell). This file
+ * keeps the output within what a model can read and says how the command ended. A command that
+ * fails is no failed call: the exit code is part of the answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "clock.h"
+#include "exec_result.h"
 #include "host.h"
 #include "kept_output.h"
-#include "missing.h"
-#include "session.h"
 #include "names.h"
+#include "session.h"
 #include "banned.h"
 
 #define LOOK_FIRST_MS    10
@@ -31,7 +31,6 @@ struct bash_end {
     int exit_code;
     int signal; /* 0: it exited */
     enum wire_limit limit;
-    const char *limit_hint; /* what to do about a time limit */
 };
 
 static json_t *string_or_null(const char *text)
@@ -51,7 +50,7 @@ static int bash_set_end(json_t *data, const struct bash_end *e, bool running)
 }
 
 /* How it ended, in lines behind its output; nothing if it just succeeded. */
-static void bash_put_end(struct buf *text, const struct bash_end *e)
+static void bash_put_end(struct buf *text, const struct bash_end *e, const char *timeout_hint)
 {
     static const char *const words[] = {
         [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended with "
@@ -63,11 +62,11 @@ static void bash_put_end(struct buf *text, const struct bash_end *e)
         [WIRE_LIMIT_OUTPUT] = "the command printed more than it may and was ended",
     };
     char name[32];
-    if (text->len && text->data[text->len - 1] != '\n' && (e->limit || e->signal || e->exit_code))
-        buf_append(text, "\n", 1);
+    if (e->limit || e->signal || e->exit_code)
+        buf_end_line(text);
     if (e->limit && (size_t)e->limit < ARRAY_SIZE(words))
         buf_printf(text, "[%s%s]\n", words[e->limit],
-                   e->limit == WIRE_LIMIT_TIMEOUT && e->limit_hint ? e->limit_hint : "");
+                   e->limit == WIRE_LIMIT_TIMEOUT ? timeout_hint : "");
     signame_format(e->signal, name, sizeof name);
     if (e->signal)
         buf_printf(text, "[ended by signal %s]\n", name);
@@ -81,15 +80,16 @@ static int bash_set_output(struct tool_call *c, json_t *data, const struct kept_
                            const char *file)
 {
     struct buf *text = &c->result->text;
-    const char *path = o->path[0] ? o->path : file;
     int r = kept_output_text(o, file, text);
     if (r < 0)
         return r;
     data_set(data, "output", json_stringn(text->len ? (const char *)text->data : "", text->len));
     data_set(data, "output_bytes", json_integer((json_int_t)o->kept.total));
     data_set(data, "truncated", json_boolean(kept_output_is_cut(o)));
-    return data_set(data, "output_file", string_or_null(path));
+    return data_set(data, "output_file", string_or_null(o->path[0] ? o->path : file));
 }
+
+/* --- a command --- */
 
 struct foreground {
     struct kept_output output;
@@ -98,8 +98,7 @@ struct foreground {
 
 static void foreground_take_output(void *data, const void *bytes, size_t n)
 {
-    struct foreground *f = data;
-    kept_output_add(&f->output, bytes, n);
+    kept_output_add(&((struct foreground *)data)->output, bytes, n);
 }
 
 static void foreground_tick(void *data)
@@ -108,66 +107,58 @@ static void foreground_tick(void *data)
     ticker_tick(&f->ticker, &f->output.kept);
 }
 
-/* Which connections were refused, and what to do about it. */
-static void foreground_put_refusals(const struct tool_call *c, const struct box_result *r,
-                                    struct buf *notes)
+/* The notes of the guest, and those that only the host can make: a program that the host has, and
+ * connections that the network policy refused. */
+static void foreground_notes(const struct tool_call *c, const struct foreground *f,
+                             const struct box_result *r, struct buf *notes)
 {
     bool askable = tool_session_host(c->session) != NULL;
+    char missing[1024];
+    if (r->notes)
+        text_append(notes, r->notes, strlen(r->notes));
+    if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
+        buf_printf(notes, "%s%s", notes->len ? "\n" : "", missing);
     for (size_t i = 0; i < r->n_refused; i++) {
         const char *target = r->refused[i].target;
         buf_printf(notes, "%sthe network refused %s: ", notes->len ? "\n" : "", target);
         if (r->refused[i].is_private)
             buf_append_str(notes, "the host is allowed, but its address is a private or local one");
+        else if (askable)
+            buf_printf(notes,
+                       "this host is not allowed; ask for it with request_network, or the"
+                       " user types /net allow:%s",
+                       target);
         else
-            buf_printf(notes, "this host is not allowed%s%s%s",
-                       askable ? "; ask for it with request_network, or the user types /net allow:"
-                               : "",
-                       askable ? target : "", askable ? "" : " from this box");
+            buf_append_str(notes, "this host is not allowed from this box");
     }
-}
-
-/* The notes of the guest, and those that only the host can make. */
-static int foreground_set_notes(struct tool_call *c, json_t *data, const struct foreground *f,
-                                const struct box_result *r)
-{
-    struct buf *text = &c->result->text;
-    _cleanup_buf_ struct buf notes = BUF_INIT(8192);
-    char missing[1024];
-    if (r->notes)
-        text_append(&notes, r->notes, strlen(r->notes));
-    if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
-        buf_printf(&notes, "%s%s", notes.len ? "\n" : "", missing);
-    foreground_put_refusals(c, r, &notes);
-    if (notes.len && text->len && text->data[text->len - 1] != '\n')
-        buf_append(text, "\n", 1);
-    if (notes.len)
-        buf_printf(text, "[%.*s]\n", (int)notes.len, (const char *)notes.data);
-    json_t *value = notes.len ? json_stringn((const char *)notes.data, notes.len) : json_null();
-    return data_set(data, "note", value);
 }
 
 static int foreground_answer(struct tool_call *c, const struct foreground *f,
                              const struct box_result *r, struct error *err)
 {
+    struct buf *text = &c->result->text;
     json_t *data = c->result->data = json_object();
-    struct bash_end end = {
-        .exit_code = r->exit_code,
-        .signal = r->signal,
-        .limit = r->limit,
-        .limit_hint = "; give it a larger timeout (in seconds), or run it with background: true"};
+    _cleanup_buf_ struct buf notes = BUF_INIT(8192);
+    struct bash_end end = {.exit_code = r->exit_code, .signal = r->signal, .limit = r->limit};
     if (!data || bash_set_output(c, data, &f->output, NULL) < 0)
         return error_set(err, ENOMEM, "no memory");
-    if (c->result->text.len == 0 && r->exit_code == 0 && !r->limit)
-        buf_append_str(&c->result->text, "(no output)\n");
-    bash_put_end(&c->result->text, &end);
+    if (text->len == 0 && r->exit_code == 0 && !r->limit)
+        buf_append_str(text, "(no output)\n");
+    bash_put_end(text, &end,
+                 "; give it a larger timeout (in seconds), or run it with background: true");
     bash_set_end(data, &end, false);
     data_set(data, "duration_ms", json_integer(r->duration_ns / NS_PER_MS));
     data_set(data, "cwd", string_or_null(r->cwd));
-    return foreground_set_notes(c, data, f, r) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    foreground_notes(c, f, r, &notes);
+    if (notes.len) {
+        buf_end_line(text);
+        buf_printf(text, "[%.*s]\n", (int)notes.len, (const char *)notes.data);
+    }
+    json_t *note = notes.len ? json_stringn((const char *)notes.data, notes.len) : json_null();
+    return data_set(data, "note", note) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
-static int bash_run_foreground(struct tool_call *c, const struct box_command *asked,
-                               struct error *err)
+static int bash_run_command(struct tool_call *c, struct box_command *command, struct error *err)
 {
     struct foreground f = {0};
     struct box_sink sink = {
@@ -175,41 +166,33 @@ static int bash_run_foreground(struct tool_call *c, const struct box_command *as
     struct box_result result = {0};
     ticker_start(&f.ticker, c);
     kept_output_init(&f.output, c);
-    struct box_command command = *asked;
-    command.sink = &sink;
-    int r = box_exec(tool_session_box(c->session), &command, &result, err);
-    if (r == 0) {
+    c->result->lingers = command->background;
+    if (!command->background)
+        command->sink = &sink;
+    int r = box_exec(tool_session_box(c->session), command, &result, err);
+    if (r == 0 && command->background) {
+        c->result->data =
+            json_pack("{s:I, s:b, s:o}", "handle", (json_int_t)result.handle, "running", 1,
+                      "output_file", string_or_null(result.output_path));
+        buf_printf(&c->result->text,
+                   "Started in the background with handle %" PRIu64 ". Call bash with"
+                   " {\"handle\": %" PRIu64 "} for its new output and how it ended.\n",
+                   result.handle, result.handle);
+        r = c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    } else if (r == 0) {
         kept_output_finish(&f.output);
         r = foreground_answer(c, &f, &result, err);
-        box_result_free(&result);
     }
+    box_result_free(&result);
     kept_output_free(&f.output);
     return r;
 }
 
-static int bash_run_background(struct tool_call *c, const struct box_command *command,
-                               struct error *err)
-{
-    struct box_result result = {0};
-    c->result->lingers = true;
-    int r = box_exec(tool_session_box(c->session), command, &result, err);
-    if (r < 0)
-        return r;
-    json_t *data = c->result->data = json_object();
-    data_set(data, "handle", json_integer((json_int_t)result.handle));
-    data_set(data, "running", json_true());
-    data_set(data, "output_file", string_or_null(result.output_path));
-    buf_printf(&c->result->text,
-               "Started in the background with handle %" PRIu64
-               ". Call bash with {\"handle\": %" PRIu64 "} for its new output and how it ended.\n",
-               result.handle, result.handle);
-    box_result_free(&result);
-    return data ? 0 : error_set(err, ENOMEM, "no memory");
-}
+/* --- a background command --- */
 
 struct background_status {
     bool running;
-    uint64_t mark; /* up to where somebody has read */
+    uint64_t mark; /* up to where it was read */
     uint64_t size;
     int64_t duration_ns;
     struct bash_end end;
@@ -217,11 +200,10 @@ struct background_status {
     char failure[512]; /* why it never ran, or empty */
 };
 
-/* A number of the guest's, which is not trusted; 0 if it is too large. */
-static int background_int(const struct wire_frame *f, uint16_t key, int max)
+static void background_begin(struct ask *a, struct tool_call *c, enum wire_type type)
 {
-    uint64_t v = wire_find_u64(f, key, 0);
-    return v <= (uint64_t)max ? (int)v : 0;
+    ask_begin(a, c, type);
+    wire_put_u64(&a->out, WIRE_K_HANDLE, (uint64_t)input_int(c, "handle", 0));
 }
 
 static void background_text(const struct wire_frame *f, uint16_t key, char *text, size_t size)
@@ -233,16 +215,19 @@ static void background_text(const struct wire_frame *f, uint16_t key, char *text
     snprintf(text, size, "%s", b.len && buf_cstr(&b) ? (const char *)b.data : "");
 }
 
+/* The guest's numbers are not trusted: one that is too large is 0. */
 static void background_take_status(const struct wire_frame *f, struct background_status *ret)
 {
     uint64_t limit = wire_find_u64(f, WIRE_K_LIMIT, 0);
+    uint64_t signal = wire_find_u64(f, WIRE_K_TERM_SIGNAL, 0);
+    uint64_t exit_code = wire_find_u64(f, WIRE_K_EXIT_CODE, 0);
     *ret = (struct background_status){
         .running = wire_find_u64(f, WIRE_K_RUNNING, 0) != 0,
         .mark = wire_find_u64(f, WIRE_K_MARK, 0),
         .size = wire_find_u64(f, WIRE_K_SIZE, 0),
         .duration_ns = (int64_t)(wire_find_u64(f, WIRE_K_DURATION_NS, 0) & INT64_MAX),
-        .end = {.exit_code = background_int(f, WIRE_K_EXIT_CODE, 255),
-                .signal = background_int(f, WIRE_K_TERM_SIGNAL, NSIG - 1),
+        .end = {.exit_code = exit_code <= 255 ? (int)exit_code : 0,
+                .signal = signal < NSIG ? (int)signal : 0,
                 .limit = limit <= WIRE_LIMIT_OUTPUT ? (enum wire_limit)limit : WIRE_LIMIT_NONE}};
     if (ret->end.signal)
         ret->end.exit_code = 128 + ret->end.signal;
@@ -252,71 +237,55 @@ static void background_take_status(const struct wire_frame *f, struct background
     background_text(f, WIRE_K_TEXT, ret->failure, sizeof ret->failure);
 }
 
-static uint64_t background_handle(const struct tool_call *c)
-{
-    return (uint64_t)input_int(c, "handle", 0);
-}
-
-static int background_ask(struct tool_call *c, struct background_status *ret, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    struct wire_frame frame;
-    ask_begin(&a, c, WIRE_STATUS);
-    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
-    int r = ask_result(&a, &frame, err);
-    if (r == 0)
-        background_take_status(&frame, ret);
-    return r;
-}
-
-static int background_send_input(struct tool_call *c, const char *data, size_t n, bool eof,
-                                 struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    struct wire_frame frame;
-    ask_begin(&a, c, WIRE_INPUT);
-    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
-    wire_put(&a.out, WIRE_K_DATA, data, n);
-    wire_put_u64(&a.out, WIRE_K_EOF, eof);
-    return ask_result(&a, &frame, err);
-}
-
 static int background_write_input(struct tool_call *c, struct error *err)
 {
     const json_t *input = json_object_get(c->input, "stdin");
     const char *data = input ? json_string_value(input) : "";
     size_t left = input ? json_string_length(input) : 0;
     bool eof = input_bool(c, "eof", false);
-    int r = 0;
-    while (r == 0 && left > INPUT_PIECE) {
-        r = background_send_input(c, data, INPUT_PIECE, false, err);
-        data += INPUT_PIECE;
-        left -= INPUT_PIECE;
+    for (int r = 0; left || eof;) {
+        _cleanup_ask_ struct ask a;
+        struct wire_frame frame;
+        size_t n = left < INPUT_PIECE ? left : INPUT_PIECE;
+        bool last = n == left;
+        background_begin(&a, c, WIRE_INPUT);
+        wire_put(&a.out, WIRE_K_DATA, data, n);
+        wire_put_u64(&a.out, WIRE_K_EOF, last && eof);
+        r = ask_result(&a, &frame, err);
+        if (r < 0 || last)
+            return r;
+        data += n;
+        left -= n;
     }
-    return r == 0 && (left || eof) ? background_send_input(c, data, left, eof, err) : r;
+    return 0;
 }
 
 static int background_kill(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
-    ask_begin(&a, c, WIRE_SIGNAL);
-    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    background_begin(&a, c, WIRE_SIGNAL);
     wire_put_u64(&a.out, WIRE_K_SIGNAL, SIGKILL);
     return ask_result(&a, &frame, err);
 }
 
 /* Waits until there is something new, or it has ended, or the time is over; after a kill, for its
  * end. */
-static int background_wait(struct tool_call *c, int64_t until, bool killed,
-                           struct background_status *s, struct error *err)
+static int background_wait(struct tool_call *c, int64_t until, bool killed, struct error *err)
 {
     int64_t began = clock_now(), told = began;
     for (int ms = LOOK_FIRST_MS;; ms = 2 * ms < LOOK_MOST_MS ? 2 * ms : LOOK_MOST_MS) {
-        int r = background_ask(c, s, err);
-        int64_t now = clock_now();
-        if (r < 0 || !s->running || (s->size > s->mark && !killed) || now >= until)
+        struct background_status s;
+        struct wire_frame frame;
+        _cleanup_ask_ struct ask a;
+        background_begin(&a, c, WIRE_STATUS);
+        int r = ask_result(&a, &frame, err);
+        if (r < 0)
             return r;
+        background_take_status(&frame, &s);
+        int64_t now = clock_now();
+        if (!s.running || (s.size > s.mark && !killed) || now >= until)
+            return 0;
         if (c->progress && now - told > 500 * NS_PER_MS) {
             told = now;
             c->progress->say(c->progress->data, (double)(now - began) / NS_PER_S,
@@ -336,8 +305,7 @@ static int background_read(struct tool_call *c, struct background_status *ret,
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
     struct wire_field first = {0}, last = {0};
-    ask_begin(&a, c, WIRE_STATUS);
-    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    background_begin(&a, c, WIRE_STATUS);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, KEPT_OUTPUT_MAX);
     int r = ask_result(&a, &frame, err);
     if (r < 0)
@@ -357,33 +325,6 @@ static int background_read(struct tool_call *c, struct background_status *ret,
     return 0;
 }
 
-static int background_answer(struct tool_call *c, struct background_status *s,
-                             struct kept_output *o, struct error *err)
-{
-    struct buf *text = &c->result->text;
-    json_t *data = c->result->data = json_object();
-    s->end.limit_hint = "";
-    if (!data || bash_set_output(c, data, o, s->path[0] ? s->path : NULL) < 0)
-        return error_set(err, ENOMEM, "no memory");
-    if (!text->len)
-        buf_append_str(text, "(no new output)\n");
-    else if (text->data[text->len - 1] != '\n')
-        buf_append(text, "\n", 1);
-    if (s->failure[0])
-        buf_printf(text, "[%s]\n", s->failure);
-    if (s->running)
-        buf_printf(text, "[still running after %.1f s]\n", (double)s->duration_ns / NS_PER_S);
-    else if (s->end.exit_code == 0)
-        buf_append_str(text, "[ended: exit code 0]\n");
-    else
-        bash_put_end(text, &s->end);
-    data_set(data, "dropped_bytes", json_integer((json_int_t)o->dropped));
-    data_set(data, "handle", json_integer((json_int_t)background_handle(c)));
-    data_set(data, "running", json_boolean(s->running));
-    data_set(data, "duration_ms", json_integer(s->duration_ns / NS_PER_MS));
-    return bash_set_end(data, &s->end, s->running) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
-}
-
 static int bash_run_handle(struct tool_call *c, struct error *err)
 {
     _cleanup_kept_output_ struct kept_output output;
@@ -397,18 +338,39 @@ static int bash_run_handle(struct tool_call *c, struct error *err)
         r = background_kill(c, err);
     if (r == 0)
         r = background_wait(c, clock_now() + (kill && wait < KILL_PATIENCE ? KILL_PATIENCE : wait),
-                            kill, &s, err);
+                            kill, err);
     if (r == 0)
         r = background_read(c, &s, &output, err);
-    return r < 0 ? r : background_answer(c, &s, &output, err);
+    if (r < 0)
+        return r;
+
+    struct buf *text = &c->result->text;
+    json_t *data = c->result->data = json_object();
+    if (!data || bash_set_output(c, data, &output, s.path[0] ? s.path : NULL) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    if (!text->len)
+        buf_append_str(text, "(no new output)");
+    buf_end_line(text);
+    if (s.failure[0])
+        buf_printf(text, "[%s]\n", s.failure);
+    if (s.running)
+        buf_printf(text, "[still running after %.1f s]\n", (double)s.duration_ns / NS_PER_S);
+    else if (s.end.exit_code == 0)
+        buf_append_str(text, "[ended: exit code 0]\n");
+    else
+        bash_put_end(text, &s.end, "");
+    data_set(data, "dropped_bytes", json_integer((json_int_t)output.dropped));
+    data_set(data, "handle", json_integer(input_int(c, "handle", 0)));
+    data_set(data, "running", json_boolean(s.running));
+    data_set(data, "duration_ms", json_integer(s.duration_ns / NS_PER_MS));
+    return bash_set_end(data, &s.end, s.running) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
 int tool_session_is_running(struct tool_session *s, uint64_t handle, bool *ret)
 {
-    struct tool_call nobody = {.session = s, .cancel = -1};
     struct wire_frame frame;
     _cleanup_ask_ struct ask a;
-    ask_begin(&a, &nobody, WIRE_STATUS);
+    ask_begin_box(&a, tool_session_box(s), -1, WIRE_STATUS);
     a.patience_ms = LOOK_PATIENCE_MS;
     wire_put_u64(&a.out, WIRE_K_HANDLE, handle);
     int r = ask_result(&a, &frame, NULL);
@@ -421,16 +383,20 @@ int tool_session_is_running(struct tool_session *s, uint64_t handle, bool *ret)
 static const char *bash_contradiction(const struct tool_call *c)
 {
     bool command = json_object_get(c->input, "command"),
-         handle = json_object_get(c->input, "handle");
+         handle = json_object_get(c->input, "handle"),
+         background = input_bool(c, "background", false);
     if (command == handle)
         return "give either command, to run something, or handle, to look after a background "
                "command";
-    if (handle && (json_object_get(c->input, "cwd") || input_bool(c, "background", false)))
+    if (handle && (json_object_get(c->input, "cwd") || background))
         return "cwd and background go with command, not with handle";
     if (command && (json_object_get(c->input, "kill") || json_object_get(c->input, "eof")))
         return "kill and eof go with handle, not with command";
-    if (command && input_bool(c, "background", false) && json_object_get(c->input, "stdin"))
+    if (command && background && json_object_get(c->input, "stdin"))
         return "a background command is given its input by a later call, with handle and stdin";
+    const json_t *script = json_object_get(c->input, "command");
+    if (command && strlen(json_string_value(script)) != json_string_length(script))
+        return "command holds a NUL byte, which no shell can read";
     return NULL;
 }
 
@@ -441,12 +407,11 @@ static int bash_run(struct tool_call *c, struct error *err)
         return tool_fail(c, "%s", wrong);
     if (json_object_get(c->input, "handle"))
         return bash_run_handle(c, err);
-    const json_t *script = json_object_get(c->input, "command"),
-                 *input = json_object_get(c->input, "stdin");
+    const json_t *input = json_object_get(c->input, "stdin");
     double seconds = json_number_value(json_object_get(c->input, "timeout"));
     bool background = input_bool(c, "background", false);
     struct box_command command = {.shell = tool_session_shell(c->session),
-                                  .script = json_string_value(script),
+                                  .script = input_string(c, "command"),
                                   .cwd = input_string(c, "cwd"),
                                   .input = json_string_value(input),
                                   .n_input = json_string_length(input),
@@ -458,10 +423,7 @@ static int bash_run(struct tool_call *c, struct error *err)
                                   .cancel = c->cancel};
     if (seconds > 0)
         command.timeout_ns = (int64_t)(seconds * (double)NS_PER_S);
-    if (strlen(command.script) != json_string_length(script))
-        return tool_fail(c, "command holds a NUL byte, which no shell can read");
-    return background ? bash_run_background(c, &command, err)
-                      : bash_run_foreground(c, &command, err);
+    return bash_run_command(c, &command, err);
 }
 
 static int bash_view_call(const json_t *input, struct buf *b)

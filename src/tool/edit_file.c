@@ -13,82 +13,31 @@
 #define DIFF_MAX  (64u << 10)
 #define WHY_MAX   (64u << 10)
 
-struct edits {
-    const json_t *list[EDITS_MAX + 1]; /* objects with old, new and all */
-    size_t count;
-};
-
-/* The edit of the input itself, then those of its list. */
-static void edits_find(const struct tool_call *c, struct edits *e)
-{
-    size_t i;
-    json_t *one;
-    if (json_object_get(c->input, "old"))
-        e->list[e->count++] = c->input;
-    json_array_foreach(json_object_get(c->input, "edits"), i, one) e->list[e->count++] = one;
-}
-
-static void edits_put_sizes(struct ask *a, const struct edits *e)
-{
-    for (size_t i = 0; i < e->count; i++) {
-        wire_put_u64(&a->out, WIRE_K_OLD_SIZE,
-                     json_string_length(json_object_get(e->list[i], "old")));
-        wire_put_u64(&a->out, WIRE_K_NEW_SIZE,
-                     json_string_length(json_object_get(e->list[i], "new")));
-        if (json_get_bool(e->list[i], "all"))
-            wire_put_u64(&a->out, WIRE_K_ALL, 1);
-    }
-}
-
-static int edits_send(struct ask *a, const struct edits *e, struct error *err)
-{
-    static const char *const names[] = {"old", "new"};
-    int r = 0;
-    for (size_t i = 0; r >= 0 && i < 2 * e->count; i++) {
-        const json_t *text = json_object_get(e->list[i / 2], names[i % 2]);
-        r = ask_data(a, json_string_value(text), json_string_length(text), i + 1 == 2 * e->count,
-                     err);
-    }
-    return r;
-}
-
-static json_t *edit_lines(const struct wire_frame *result)
-{
-    json_t *lines = json_array();
-    struct wire_field f;
-    for (size_t at = 0; lines && wire_next(result, &at, &f);) {
-        if (f.key == WIRE_K_LINE)
-            json_array_append_new(lines, json_integer((json_int_t)wire_u64(&f, 0)));
-    }
-    return lines;
-}
-
 /* What could not be done: the guest's words, and the same as data. */
 static int edit_refused(struct tool_call *c, const char *path, const struct wire_frame *result)
 {
     static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed",
                                           "being_written"};
     uint64_t reason = wire_find_u64(result, WIRE_K_REASON, 0),
-             edit = wire_find_u64(result, WIRE_K_FAILED_EDIT, 0);
-    struct wire_field why = {0};
-    int bad = 0;
+             edit = wire_find_u64(result, WIRE_K_FAILED_EDIT, 0),
+             count = wire_find_u64(result, WIRE_K_LINES, 0);
+    struct wire_field why = {0}, f;
+    json_t *lines = reason == WIRE_NOT_UNIQUE ? json_array() : NULL, *nearest = NULL;
     wire_find(result, WIRE_K_TEXT, &why);
     c->result->failed = true;
     text_append(&c->result->text, why.data, why.size < WHY_MAX ? why.size : WHY_MAX);
-    json_t *o = json_pack("{s:s, s:s}", "path", path, "reason",
-                          reasons[reason < ARRAY_SIZE(reasons) ? reason : 0]);
-    if (edit)
-        bad |= data_set(o, "edit", json_integer((json_int_t)edit));
-    if (reason == WIRE_NOT_UNIQUE)
-        bad |= data_set(o, "lines", edit_lines(result));
-    uint64_t count = wire_find_u64(result, WIRE_K_LINES, 0);
+    for (size_t at = 0; lines && wire_next(result, &at, &f);)
+        if (f.key == WIRE_K_LINE)
+            json_array_append_new(lines, json_integer((json_int_t)wire_u64(&f, 0)));
     if (reason == WIRE_NOT_FOUND && count)
-        bad |= data_set(o, "nearest",
-                        json_pack("{s:I, s:I}", "first_line",
-                                  (json_int_t)wire_find_u64(result, WIRE_K_LINE, 0), "lines",
-                                  (json_int_t)count));
-    c->result->data = o;
-    return !o || bad ? -ENOMEM : 0;
+        nearest =
+            json_pack("{s:I, s:I}", "first_line", (json_int_t)wire_find_u64(result, WIRE_K_LINE, 0),
+                      "lines", (json_int_t)count);
+    c->result->data =
+        json_pack("{s:s, s:s, s:o*, s:o*, s:o*}", "path", path, "reason",
+                  reasons[reason < ARRAY_SIZE(reasons) ? reason : 0], "edit",
+                  edit ? json_integer((json_int_t)edit) : NULL, "lines", lines, "nearest", nearest);
+    return c->result->data ? 0 : -ENOMEM;
 }
 
 static int edit_done(struct tool_call *c, const char *path, const struct wire_frame *result,
@@ -99,7 +48,6 @@ static int edit_done(struct tool_call *c, const char *path, const struct wire_fr
              line = wire_find_u64(result, WIRE_K_LINE, 0);
     bool cut = wire_find_u64(result, WIRE_K_TOO_MANY, 0),
          endings = wire_find_u64(result, WIRE_K_ENDINGS, 0);
-    int bad = 0;
     buf_printf(
         text, "Edited %s: %" PRIu64 " replacement%s.%s\n", path, count, count == 1 ? "" : "s",
         line ? " It reads now:" : " The edits cancel each other out: the file is as it was.");
@@ -108,54 +56,55 @@ static int edit_done(struct tool_call *c, const char *path, const struct wire_fr
         buf_append_str(text, "[the rest of the changes is not shown]\n");
     if (endings)
         buf_append_str(text, "[line endings were taken as the file has them]\n");
-    json_t *o =
-        json_pack("{s:s, s:I, s:I, s:b, s:b}", "path", path, "replacements", (json_int_t)count,
-                  "size", (json_int_t)wire_find_u64(result, WIRE_K_SIZE, 0), "line_endings_adapted",
-                  endings, "diff_truncated", cut);
-    if (line)
-        bad |= data_set(o, "first_line", json_integer((json_int_t)line));
-    bad |= data_set(o, "diff", text_json(diff->data, diff->len));
-    c->result->data = o;
-    return !o || bad ? -ENOMEM : 0;
-}
-
-static int edit_file_ask(struct tool_call *c, const char *path, const struct edits *e,
-                         struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX);
-    struct wire_frame f;
-    struct wire_field data;
-    ask_begin(&a, c, WIRE_EDIT);
-    ask_path(&a, path);
-    edits_put_sizes(&a, e);
-    int r = ask_send(&a, err);
-    if (r >= 0)
-        r = edits_send(&a, e, err);
-    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
-        if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data) &&
-            buf_append(&diff, data.data, data.size) < 0)
-            return error_set(err, EPROTO, "the box sent more than was asked for");
-    if (r < 0)
-        return file_hint(err);
-    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? edit_refused(c, path, &f)
-                                          : edit_done(c, path, &f, &diff);
-    return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    c->result->data = json_pack(
+        "{s:s, s:I, s:I, s:b, s:b, s:o*, s:o}", "path", path, "replacements", (json_int_t)count,
+        "size", (json_int_t)wire_find_u64(result, WIRE_K_SIZE, 0), "line_endings_adapted", endings,
+        "diff_truncated", cut, "first_line", line ? json_integer((json_int_t)line) : NULL, "diff",
+        text_json(diff->data, diff->len));
+    return c->result->data ? 0 : -ENOMEM;
 }
 
 static int edit_file_run(struct tool_call *c, struct error *err)
 {
     const char *path = file_input_path(c);
-    struct edits e = {0};
+    const json_t *edits[EDITS_MAX + 1]; /* objects with old, new and all */
+    size_t count = 0, i;
+    json_t *one;
     if (!path)
         return 0;
-    bool old = json_object_get(c->input, "old"), new = json_object_get(c->input, "new");
-    if (old != new)
+    if (!json_object_get(c->input, "old") != !json_object_get(c->input, "new"))
         return tool_fail(c, "input: old and new go together");
-    edits_find(c, &e);
-    if (e.count == 0)
+    if (json_object_get(c->input, "old"))
+        edits[count++] = c->input;
+    json_array_foreach(json_object_get(c->input, "edits"), i, one) edits[count++] = one;
+    if (count == 0)
         return tool_fail(c, "input: give old and new, or edits");
-    return edit_file_ask(c, path, &e, err);
+
+    /* The request has the lengths of all texts, the data behind it the texts. */
+    _cleanup_ask_ struct ask a;
+    _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX);
+    struct wire_frame f;
+    ask_begin(&a, c, WIRE_EDIT);
+    ask_path(&a, path);
+    for (i = 0; i < count; i++) {
+        wire_put_u64(&a.out, WIRE_K_OLD_SIZE, json_string_length(json_object_get(edits[i], "old")));
+        wire_put_u64(&a.out, WIRE_K_NEW_SIZE, json_string_length(json_object_get(edits[i], "new")));
+        if (json_get_bool(edits[i], "all"))
+            wire_put_u64(&a.out, WIRE_K_ALL, 1);
+    }
+    int r = ask_send(&a, err);
+    for (i = 0; r >= 0 && i < 2 * count; i++) {
+        const json_t *text = json_object_get(edits[i / 2], i % 2 ? "new" : "old");
+        r = ask_data(&a, json_string_value(text), json_string_length(text), i + 1 == 2 * count,
+                     err);
+    }
+    if (r >= 0)
+        r = ask_collect(&a, &diff, &f, err);
+    if (r < 0)
+        return file_hint(err);
+    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? edit_refused(c, path, &f)
+                                          : edit_done(c, path, &f, &diff);
+    return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
 /* +N -M of a unified diff's hunks. */

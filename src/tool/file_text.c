@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "encoding.h"
@@ -23,6 +24,16 @@ const char *file_input_path(struct tool_call *c)
     return NULL;
 }
 
+void file_put_globs(struct buf *b, const json_t *glob)
+{
+    size_t i;
+    json_t *one;
+    if (json_is_string(glob))
+        wire_put(b, WIRE_K_GLOB, json_string_value(glob), json_string_length(glob));
+    json_array_foreach(glob, i, one)
+        wire_put(b, WIRE_K_GLOB, json_string_value(one), json_string_length(one));
+}
+
 int file_hint(struct error *err)
 {
     static const struct {
@@ -37,22 +48,11 @@ int file_hint(struct error *err)
         {EROFS, "; this part of the box is read-only (for the workspace: --mode ro)"},
         {EACCES, "; chmod in bash if this is meant to be allowed"},
     };
+    size_t n = strlen(err->text);
     for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-        if (hints[i].code == err->code) {
-            size_t n = strlen(err->text);
+        if (hints[i].code == err->code)
             snprintf(err->text + n, sizeof err->text - n, "%s", hints[i].text);
-        }
     return -err->code;
-}
-
-void file_put_globs(struct buf *b, const json_t *glob)
-{
-    size_t i;
-    json_t *one;
-    if (json_is_string(glob))
-        wire_put(b, WIRE_K_GLOB, json_string_value(glob), json_string_length(glob));
-    json_array_foreach(glob, i, one)
-        wire_put(b, WIRE_K_GLOB, json_string_value(one), json_string_length(one));
 }
 
 int file_search_hint(struct error *err)
@@ -69,26 +69,7 @@ const char *file_name_prefix(const char *path)
     return path[0] == '/' && strncmp(path, "/workspace", 10) != 0 ? "/" : "";
 }
 
-/* As nearly all names are. */
-static bool name_is_printable_ascii(const uint8_t *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (s[i] < 0x20 || s[i] > 0x7e)
-            return false;
-    return true;
-}
-
-static bool name_has_control(const uint8_t *s, size_t n)
-{
-    for (size_t at = 0, len; at < n; at += len) {
-        len = utf8_character(s + at, n - at);
-        if (!len || utf8_is_control(s + at, len))
-            return true;
-    }
-    return false;
-}
-
-static int name_quote(struct buf *b, const char *prefix, const void *name, size_t n)
+static int file_name_quote(struct buf *b, const char *prefix, const void *name, size_t n)
 {
     _cleanup_buf_ struct buf copy = BUF_INIT(RELPATH_MAX + 1);
     const char *text = buf_append(&copy, name, n) < 0 ? NULL : buf_cstr(&copy);
@@ -100,9 +81,8 @@ static int name_quote(struct buf *b, const char *prefix, const void *name, size_
 
 int file_name_set(json_t *o, const char *key, const char *prefix, const void *name, size_t n)
 {
-    if (name_is_printable_ascii(name, n) || utf8_valid(name, n))
-        return *prefix ? data_set(o, key, json_pack("s+%", prefix, (const char *)name, n))
-                       : data_set(o, key, json_stringn_nocheck(name, n));
+    if (utf8_valid(name, n))
+        return data_set(o, key, json_pack("s+%", prefix, (const char *)name, n));
     _cleanup_buf_ struct buf quoted = BUF_INIT(NAME_ROOM), bytes = BUF_INIT(RELPATH_MAX + 16),
                              base64 = BUF_INIT(2 * RELPATH_MAX);
     char other[64];
@@ -110,7 +90,7 @@ int file_name_set(json_t *o, const char *key, const char *prefix, const void *na
     buf_append_str(&bytes, prefix);
     buf_append(&bytes, name, n);
     if (bytes.failed || base64_append(&base64, bytes.data, bytes.len) < 0 ||
-        name_quote(&quoted, prefix, name, n) < 0)
+        file_name_quote(&quoted, prefix, name, n) < 0)
         return -ENOMEM;
     int r = data_set(o, key, text_json(quoted.data, quoted.len));
     return r < 0 ? r : data_set(o, other, text_json(base64.data, base64.len));
@@ -118,8 +98,12 @@ int file_name_set(json_t *o, const char *key, const char *prefix, const void *na
 
 int file_name_append(struct buf *b, const char *prefix, const void *name, size_t n)
 {
-    if (!name_is_printable_ascii(name, n) && name_has_control(name, n))
-        return name_quote(b, prefix, name, n);
+    const uint8_t *s = name;
+    for (size_t at = 0, len; at < n; at += len) {
+        len = utf8_character(s + at, n - at);
+        if (!len || utf8_is_control(s + at, len))
+            return file_name_quote(b, prefix, name, n);
+    }
     buf_append_str(b, prefix);
     return buf_append(b, name, n);
 }
@@ -139,25 +123,18 @@ void numbered_append(struct buf *out, const uint8_t *text, size_t n, uint64_t fi
     }
 }
 
-/* The first line of the new side: @@ -1,2 +3,4 @@. 0 if it is not there. */
-static uint64_t hunk_line(const uint8_t *s, size_t n)
-{
-    const uint8_t *plus = memchr(s, '+', n);
-    uint64_t line = 0;
-    for (size_t i = plus ? (size_t)(plus - s) + 1 : n;
-         i < n && s[i] >= '0' && s[i] <= '9' && line < UINT32_MAX; i++)
-        line = 10 * line + (uint64_t)(s[i] - '0');
-    return line;
-}
-
 void numbered_append_diff(struct buf *out, const uint8_t *diff, size_t n)
 {
     uint64_t line = 0;
     for (size_t at = 0, end; at < n; at = end) {
         const uint8_t *newline = memchr(diff + at, '\n', n - at);
         end = newline ? (size_t)(newline + 1 - diff) : n;
-        if (diff[at] == '@') {
-            line = hunk_line(diff + at, end - at);
+        if (diff[at] == '@') { /* @@ -1,2 +3,4 @@: the first line of the new side is 3 */
+            const uint8_t *plus = memchr(diff + at, '+', end - at);
+            line = 0;
+            for (size_t i = plus ? (size_t)(plus - diff) + 1 : end;
+                 i < end && diff[i] >= '0' && diff[i] <= '9' && line < UINT32_MAX; i++)
+                line = 10 * line + (uint64_t)(diff[i] - '0');
             buf_append_str(out, at ? "   ...\n" : "");
         } else if (diff[at] == ' ' || diff[at] == '+') {
             numbered_append(out, diff + at + 1, end - at - 1, line++);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "foreign.h"
+#include "foreign_text.h"
 #include "host.h"
 #include "io.h"
 #include "remote.h"

@@ -25,25 +25,22 @@ struct listing {
     const char *prefix; /* of every name */
     bool tree, sizes;
     json_t *entries;
-    json_t *types[4]; /* strings that many entries share */
-    size_t bytes;     /* of frames */
+    size_t bytes; /* of frames */
     struct buf *out;
-    struct buf last;    /* the path of the last line */
+    struct buf last;    /* the path of the last line of a tree */
     uint64_t unwritten; /* entries without a line */
 };
 
-enum { TYPE_FILE, TYPE_FOLDER, TYPE_LINK, TYPE_OTHER };
-
 static json_t *list_entry_json(const struct listing *t, const struct list_entry *e)
 {
-    json_t *type = t->types[e->type == 'f'   ? TYPE_FILE
-                            : e->type == 'd' ? TYPE_FOLDER
-                            : e->type == 'l' ? TYPE_LINK
-                                             : TYPE_OTHER];
     json_t *o = json_object();
     int bad = file_name_set(o, "path", t->prefix, e->path.data, e->path.size);
-    bad |= data_set(o, "type", json_incref(type));
-    if (e->mode && S_ISREG(e->mode)) {
+    bad |= data_set(o, "type",
+                    json_string(e->type == 'f'   ? "file"
+                                : e->type == 'd' ? "folder"
+                                : e->type == 'l' ? "link"
+                                                 : "other"));
+    if (S_ISREG(e->mode)) {
         bad |= data_set(o, "size", json_integer((json_int_t)e->size));
         bad |= data_set(o, "executable", json_boolean(e->mode & 0111));
     }
@@ -62,7 +59,7 @@ static void list_put_size(struct buf *b, const struct list_entry *e)
     size_t unit = 0;
     for (; size >= 1023.5 && unit + 2 < sizeof units; unit++)
         size /= 1024;
-    if (!e->mode || !S_ISREG(e->mode))
+    if (!S_ISREG(e->mode))
         buf_append_str(b, "       ");
     else if (unit == 0)
         buf_printf(b, "%5" PRIu64 "B ", e->size);
@@ -70,33 +67,12 @@ static void list_put_size(struct buf *b, const struct list_entry *e)
         buf_printf(b, "%5.*f%c ", size < 9.95 ? 1 : 0, size, units[unit]);
 }
 
-static void list_put_marks(struct buf *b, const struct list_entry *e)
+/* In a tree the folders on the way have lines of their own, which a glob may have left out. Writes
+ * those that the last line did not have; returns where the entry's own name begins, and its depth.
+ */
+static size_t list_put_folders(struct listing *t, const struct wire_field *path, size_t *ret_depth)
 {
-    if (e->type == 'd')
-        buf_append_str(b, "/");
-    else if (e->type == 'l') {
-        buf_append_str(b, e->has_target ? "@ -> " : "@");
-        if (e->has_target)
-            file_name_append(b, "", e->target.data, e->target.size);
-    } else if (e->type == 'f' && e->mode & 0111)
-        buf_append_str(b, "*");
-    else if (e->type != 'f')
-        buf_append_str(b, "=");
-    buf_append_str(b, "\n");
-}
-
-static void list_indent(struct listing *t, size_t depth, bool sizes)
-{
-    if (sizes)
-        buf_append_str(t->out, "       ");
-    for (size_t i = 0; i < depth; i++)
-        buf_append_str(t->out, "  ");
-}
-
-/* How much of the path the last line had, up to a slash, and how many levels that is. */
-static size_t list_common(const struct listing *t, const struct wire_field *path, size_t *ret_depth)
-{
-    const uint8_t *last = t->last.data;
+    const uint8_t *last = t->last.data, *slash;
     size_t at = 0, depth = 0;
     for (size_t i = 0; i < path->size && i <= t->last.len; i++) {
         bool ends = i == t->last.len;
@@ -105,61 +81,42 @@ static size_t list_common(const struct listing *t, const struct wire_field *path
         if (ends || last[i] != path->data[i])
             break;
     }
+    for (; (slash = memchr(path->data + at, '/', path->size - at)); depth++) {
+        size_t n = (size_t)(slash - (path->data + at));
+        buf_printf(t->out, "%*s", (int)(2 * depth + (t->sizes ? 7 : 0)), "");
+        file_name_append(t->out, "", path->data + at, n);
+        buf_append_str(t->out, "/\n");
+        at += n + 1;
+    }
+    t->last.len = 0;
+    buf_append(&t->last, path->data, path->size);
     *ret_depth = depth;
     return at;
 }
 
-/* In a tree the folders on the way have lines of their own; a glob may have left them out. */
-static void list_put_branch(struct listing *t, const struct list_entry *e)
-{
-    size_t depth, at = list_common(t, &e->path, &depth);
-    const uint8_t *slash;
-    while ((slash = memchr(e->path.data + at, '/', e->path.size - at))) {
-        size_t n = (size_t)(slash - (e->path.data + at));
-        list_indent(t, depth++, t->sizes);
-        file_name_append(t->out, "", e->path.data + at, n);
-        buf_append_str(t->out, "/\n");
-        at += n + 1;
-    }
-    if (t->sizes)
-        list_put_size(t->out, e);
-    list_indent(t, depth, false);
-    file_name_append(t->out, "", e->path.data + at, e->path.size - at);
-    list_put_marks(t->out, e);
-    t->last.len = 0;
-    buf_append(&t->last, e->path.data, e->path.size);
-}
-
 static void list_put_entry(struct listing *t, const struct list_entry *e)
 {
+    struct buf *b = t->out;
+    size_t at = 0, depth = 0;
     /* Quoting makes four bytes of one. */
-    if (t->unwritten > 0 || t->out->len + 4 * (e->path.size + e->target.size) > TEXT_MAX) {
+    if (t->unwritten > 0 || b->len + 4 * (e->path.size + e->target.size) > TEXT_MAX) {
         t->unwritten++;
         return;
     }
-    if (t->tree) {
-        list_put_branch(t, e);
-        return;
-    }
+    if (t->tree)
+        at = list_put_folders(t, &e->path, &depth);
     if (t->sizes)
-        list_put_size(t->out, e);
-    file_name_append(t->out, t->prefix, e->path.data, e->path.size);
-    list_put_marks(t->out, e);
-}
-
-static void list_put_counts(struct listing *t, uint64_t count, uint64_t rest, uint64_t unreadable)
-{
-    buf_printf(t->out, "%s%" PRIu64 " entr%s", t->out->len ? "\n" : "", count,
-               count == 1 ? "y" : "ies");
-    if (rest + t->unwritten > 0)
-        buf_printf(t->out,
-                   ", of which the %" PRIu64 " nearest are shown; %" PRIu64
-                   " more are not: name a folder, a glob or a depth, or raise the limit",
-                   count - rest - t->unwritten, rest + t->unwritten);
-    if (unreadable > 0)
-        buf_printf(t->out, "; %" PRIu64 " folder%s could not be read", unreadable,
-                   unreadable == 1 ? "" : "s");
-    buf_append_str(t->out, ".\n");
+        list_put_size(b, e);
+    buf_printf(b, "%*s", (int)(2 * depth), "");
+    file_name_append(b, t->tree ? "" : t->prefix, e->path.data + at, e->path.size - at);
+    if (e->type == 'l') {
+        buf_append_str(b, e->has_target ? "@ -> " : "@");
+        if (e->has_target)
+            file_name_append(b, "", e->target.data, e->target.size);
+    } else if (e->type != 'f' || e->mode & 0111) {
+        buf_append_str(b, e->type == 'd' ? "/" : e->type == 'f' ? "*" : "=");
+    }
+    buf_append_str(b, "\n");
 }
 
 static int list_take_entry(void *data, const struct wire_frame *f)
@@ -180,9 +137,17 @@ static int list_take_entry(void *data, const struct wire_frame *f)
     return 0;
 }
 
-static int list_files_ask(struct tool_call *c, const char *path, struct listing *t,
-                          struct error *err)
+static int list_files_run(struct tool_call *c, struct error *err)
 {
+    const char *path = json_get_string_or(c->input, "path", ".");
+    _cleanup_json_ json_t *entries = json_array();
+    struct buf *out = &c->result->text;
+    struct listing t = {.prefix = file_name_prefix(path),
+                        .tree = input_bool(c, "tree", false),
+                        .sizes = input_bool(c, "sizes", false),
+                        .entries = entries,
+                        .out = out,
+                        .last = BUF_INIT(WIRE_BODY_MAX)};
     _cleanup_ask_ struct ask a;
     struct wire_frame f;
     ask_begin(&a, c, WIRE_TREE);
@@ -190,38 +155,30 @@ static int list_files_ask(struct tool_call *c, const char *path, struct listing 
     file_put_globs(&a.out, json_object_get(c->input, "glob"));
     wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, (uint64_t)input_int(c, "limit", LIMIT_DEFAULT));
     wire_put_u64(&a.out, WIRE_K_DEPTH, (uint64_t)input_int(c, "depth", 0));
-    wire_put_u64(&a.out, WIRE_K_SIZES, t->sizes);
+    wire_put_u64(&a.out, WIRE_K_SIZES, t.sizes);
     wire_put_u64(&a.out, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
     wire_put_u64(&a.out, WIRE_K_IGNORED, input_bool(c, "ignored", false));
-    int r = ask_each(&a, list_take_entry, t, &f, err);
+    int r = ask_each(&a, list_take_entry, &t, &f, err);
+    buf_free(&t.last);
     if (r < 0)
         return file_search_hint(err);
+
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
-    uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0);
-    list_put_counts(t, count, rest, unreadable);
+    uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0), hidden = rest + t.unwritten;
+    buf_printf(out, "%s%" PRIu64 " entr%s", out->len ? "\n" : "", count, count == 1 ? "y" : "ies");
+    if (hidden > 0)
+        buf_printf(out,
+                   ", of which the %" PRIu64 " nearest are shown; %" PRIu64
+                   " more are not: name a folder, a glob or a depth, or raise the limit",
+                   count - hidden, hidden);
+    if (unreadable > 0)
+        buf_printf(out, "; %" PRIu64 " folder%s could not be read", unreadable,
+                   unreadable == 1 ? "" : "s");
+    buf_append_str(out, ".\n");
     c->result->data =
-        json_pack("{s:O, s:I, s:I, s:I}", "entries", t->entries, "count", (json_int_t)count, "rest",
+        json_pack("{s:O, s:I, s:I, s:I}", "entries", entries, "count", (json_int_t)count, "rest",
                   (json_int_t)rest, "unreadable", (json_int_t)unreadable);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
-}
-
-static int list_files_run(struct tool_call *c, struct error *err)
-{
-    const char *path = json_get_string_or(c->input, "path", ".");
-    struct listing t = {.prefix = file_name_prefix(path),
-                        .tree = input_bool(c, "tree", false),
-                        .sizes = input_bool(c, "sizes", false),
-                        .entries = json_array(),
-                        .types = {json_string("file"), json_string("folder"), json_string("link"),
-                                  json_string("other")},
-                        .out = &c->result->text,
-                        .last = BUF_INIT(WIRE_BODY_MAX)};
-    int r = list_files_ask(c, path, &t, err);
-    buf_free(&t.last);
-    for (size_t i = 0; i < ARRAY_SIZE(t.types); i++)
-        json_decref(t.types[i]);
-    json_decref(t.entries);
-    return r;
 }
 
 static int list_files_view_call(const json_t *input, struct buf *b)

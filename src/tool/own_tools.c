@@ -1,24 +1,45 @@
-/* The source of own tools: their manifests, in the person's folder and through the guest. */
+/*
+ * Tools of the person's own: an executable with a manifest, no C.
+ *
+ *     .hutch/tools/NAME.json   {"name": NAME, "description": …, "input_schema": {…}, "timeout": 60}
+ *     .hutch/tools/NAME        gets the input as JSON on stdin, prints text or a JSON object
+ *
+ * in the workspace, or in ~/.config/hutch/tools. Both kinds run inside the box: the person's
+ * executables are copied there when they are first used. They are looked for when they are asked
+ * for: a tool that is written during the session is there at once. The workspace's manifests are
+ * untrusted; the guest reads them, and they can replace neither a tool of the table nor one of the
+ * person's. What a tool prints is untrusted: a JSON object becomes data, everything else is text.
+ */
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ask.h"
 #include "clock.h"
-#include "foreign.h"
-#include "own_tools.h"
+#include "foreign_text.h"
+#include "io.h"
+#include "names.h"
 #include "ownfile.h"
 #include "relpath.h"
 #include "schema.h"
+#include "session.h"
+#include "thread.h"
+#include "utf8.h"
 #include "banned.h"
 
-#define OWN_MANIFEST_MAX  (512u << 10)
-#define OWN_LISTED_MAX    256  /* manifests of one folder */
-#define OWN_KEPT_MAX      1024 /* tools that a session keeps, with earlier states of changed ones */
-#define OWN_FOLDER        ".hutch/tools"
-#define OWN_COPIES        "/tmp/.hutch/tools"
+#define NAME_BYTES_MAX    64
+#define PROGRAM_MAX       (16u << 20)
+#define MANIFEST_MAX      (512u << 10)
+#define LISTED_MAX        256  /* manifests of one folder */
+#define KEPT_MAX          1024 /* tools that a session keeps, with earlier states of changed ones */
+#define FOLDER            ".hutch/tools"
+#define COPIES            "/tmp/.hutch/tools"
 #define DEFAULT_TIMEOUT_S 60.0
+#define OUTPUT_MAX        (1u << 20)
+#define STDERR_MAX        (4u << 10)
 
 /* clang-format off */
 static const char MANIFEST_SCHEMA[] = SCHEMA({
@@ -37,42 +58,203 @@ static const char MANIFEST_SCHEMA[] = SCHEMA({
 });
 /* clang-format on */
 
-bool own_name_valid(const char *name)
-{
-    static const char FIRST[] = "abcdefghijklmnopqrstuvwxyz",
-                      MORE[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-    size_t n = strlen(name);
-    return n > 0 && n <= OWN_NAME_MAX && strchr(FIRST, name[0]) && strspn(name, MORE) == n;
-}
+struct own_tool {
+    struct tool tool; /* the first member: what frontends get */
+    bool persons;     /* not the workspace's */
+    struct buf text;  /* the manifest, to notice a change */
+    char *name, *title, *summary, *input, *output;
+    char *command;  /* beside the manifest */
+    char *program;  /* absolute, in the box */
+    char *original; /* of the person's: on the host */
+    int64_t timeout_ns;
+    pthread_mutex_t lock; /* guards what follows */
+    struct stat copied;   /* the original when it was copied; st_ino is 0 before */
+    struct own_tool *next;
+};
 
-static struct own_tool *own_tool_free(struct own_tool *t)
+static void own_tool_free(struct own_tool *t)
 {
     if (!t)
-        return NULL;
+        return;
     buf_free(&t->text);
-    free(t->name);
-    free(t->title);
-    free(t->summary);
-    free(t->input);
-    free(t->output);
-    free(t->command);
-    free(t->program);
-    free(t->original);
+    char *const strings[] = {t->name,   t->title,   t->summary, t->input,
+                             t->output, t->command, t->program, t->original};
+    for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+        free(strings[i]);
     pthread_mutex_destroy(&t->lock);
     free(t);
-    return NULL;
 }
 
-static char *manifest_text(const json_t *m, const char *member, const char *fallback, size_t max)
+static void own_tool_freep(struct own_tool **t)
 {
-    const char *text = json_get_string_or(m, member, fallback);
-    return foreign_text(text, strlen(text), max);
+    own_tool_free(*t);
 }
 
-/* Fills the tool with what the manifest `name`.json says; the paths are left empty. */
-static int manifest_read(const json_t *m, const char *name, struct own_tool *t, struct error *err)
+/* --- one call --- */
+
+/* Puts the person's executable into the box, unless the same is there already. */
+static int own_copy_in(struct tool_call *c, struct own_tool *t, struct error *err)
 {
+    _cleanup_fd_ int fd = -1;
+    _cleanup_buf_ struct buf content = BUF_INIT(PROGRAM_MAX + 1);
+    const struct stat *old = &t->copied;
+    struct stat st;
+    LOCKED(&t->lock);
+    int r = ownfile_open(t->original, &fd, &st, err);
+    if (r < 0 ||
+        (old->st_ino == st.st_ino && old->st_dev == st.st_dev && old->st_size == st.st_size &&
+         old->st_mtim.tv_sec == st.st_mtim.tv_sec && old->st_mtim.tv_nsec == st.st_mtim.tv_nsec))
+        return r;
+    r = io_read_all(fd, &content);
+    if (r == -ENOBUFS)
+        return error_set(err, EFBIG, "%s is larger than %u bytes", t->original, PROGRAM_MAX);
+    if (r < 0)
+        return error_errno(err, -r, "cannot read %s", t->original);
+    r = guestfile_write(c, t->program, 0755, content.data, content.len, err);
+    if (r < 0)
+        return error_wrap(err, "cannot copy %s into the box", t->original);
+    t->copied = st;
+    return 0;
+}
+
+/* Head and tail of a stream as text, as much of both as `max` takes once it is valid UTF-8. */
+static void own_put_capture(struct buf *text, const struct box_capture *c, size_t max)
+{
+    const struct buf *parts[] = {&c->head, &c->tail};
+    size_t n[2];
+    for (size_t i = 0; i < 2; i++) {
+        size_t most = max / (parts[i]->len && !utf8_valid(parts[i]->data, parts[i]->len) ? 6 : 2);
+        n[i] = parts[i]->len < most ? parts[i]->len : most;
+    }
+    if (n[0])
+        text_append(text, c->head.data, n[0]);
+    if (c->total > n[0] + n[1])
+        buf_printf(text, "\n[… %llu bytes left out …]\n",
+                   (unsigned long long)(c->total - n[0] - n[1]));
+    if (n[1])
+        text_append(text, c->tail.data + c->tail.len - n[1], n[1]);
+}
+
+static int own_take_output(struct tool_call *c, const struct own_tool *t,
+                           const struct box_result *r)
+{
+    struct error why = {0};
+    _cleanup_buf_ struct buf all = BUF_INIT(2 * OUTPUT_MAX);
+    _cleanup_json_ json_t *data = NULL;
+    if (r->out.head.len && r->out.total == r->out.head.len + r->out.tail.len) {
+        buf_append(&all, r->out.head.data, r->out.head.len);
+        buf_append(&all, r->out.tail.data, r->out.tail.len);
+        if (!all.failed)
+            data = json_loadb((const char *)all.data, all.len, JSON_REJECT_DUPLICATES, NULL);
+    }
+    bool object = json_is_object(data);
+    if (t->output && !object)
+        return tool_fail(c, "%s has an output schema, but printed no JSON object", t->name);
+    if (t->output && schema_check_text(t->output, data, "output", &why) < 0)
+        return tool_fail(c, "%s did not print what its manifest promises: %s", t->name, why.text);
+    c->result->data = object ? TAKE_PTR(data) : NULL;
+    own_put_capture(&c->result->text, &r->out, RESULT_TEXT_MAX - 4096);
+    return 0;
+}
+
+/* How it ended, the end of its stderr, then what it had printed. */
+static int own_take_failure(struct tool_call *c, const struct own_tool *t,
+                            const struct box_result *r)
+{
+    static const char *const limits[] = {
+        [WIRE_LIMIT_CPU] = "it used more processor time than the box allows",
+        [WIRE_LIMIT_MEMORY] = "it used more memory than the box has",
+        [WIRE_LIMIT_PIDS] = "it started more processes than the box allows",
+        [WIRE_LIMIT_DISK] = "it wrote more than the box can keep",
+        [WIRE_LIMIT_OUTPUT] = "it printed more than the box allows",
+    };
+    _cleanup_buf_ struct buf said = BUF_INIT(8 * STDERR_MAX);
+    struct buf *text = &c->result->text;
+    const struct buf *last = r->err.tail.len ? &r->err.tail : &r->err.head;
+    size_t n = last->len < STDERR_MAX ? last->len : STDERR_MAX;
+    char name[32];
+    signame_format(r->signal, name, sizeof name);
+    if (r->failure[0])
+        buf_printf(text, "%s could not be started: %s", t->name, r->failure);
+    else if (r->limit == WIRE_LIMIT_TIMEOUT)
+        buf_printf(text, "%s was ended after %.3g seconds, its manifest's timeout", t->name,
+                   (double)t->timeout_ns / 1e9);
+    else if ((size_t)r->limit < ARRAY_SIZE(limits) && limits[r->limit])
+        buf_printf(text, "%s was ended: %s", t->name, limits[r->limit]);
+    else if (r->signal)
+        buf_printf(text, "%s was ended by %s", t->name, name);
+    else
+        buf_printf(text, "%s exited with status %d", t->name, r->exit_code);
+    if (n)
+        text_append(&said, last->data + last->len - n, n);
+    buf_append_str(text, said.len ? "\n" : "; it said nothing on stderr");
+    buf_append(text, said.data, said.len);
+    if (r->out.total) {
+        buf_append_str(text, "\nstdout:\n");
+        own_put_capture(text, &r->out, RESULT_TEXT_MAX / 2);
+    }
+    c->result->failed = true;
+    c->result->data =
+        json_pack("{s:i, s:b, s:o}", "exit_code", r->exit_code, "timed_out",
+                  r->limit == WIRE_LIMIT_TIMEOUT, "stderr", text_json(said.data, said.len));
+    return 0;
+}
+
+static int own_run(struct tool_call *c, struct error *err)
+{
+    struct own_tool *t = (struct own_tool *)c->tool;
+    _cleanup_free_ char *input = json_dumps(c->input, JSON_COMPACT);
+    _cleanup_fd_ int in = input ? io_memory_file(input, strlen(input)) : -ENOMEM;
+    struct box_result result;
+    char *argv[] = {t->program, NULL};
+    if (in < 0)
+        return error_errno(err, -in, "cannot keep the input");
+    int r = t->persons ? own_copy_in(c, t, err) : 0;
+    if (r < 0)
+        return r;
+    struct box_command command = {.argv = argv,
+                                  .timeout_ns = t->timeout_ns,
+                                  .in = in,
+                                  .out = -1,
+                                  .err = -1,
+                                  .capture = true,
+                                  .cancel = c->cancel};
+    r = box_exec(tool_session_box(c->session), &command, &result, err);
+    if (r < 0)
+        return r;
+    bool good = result.exit_code == 0 && !result.signal && result.limit == WIRE_LIMIT_NONE;
+    r = good ? own_take_output(c, t, &result) : own_take_failure(c, t, &result);
+    box_result_free(&result);
+    return r;
+}
+
+/* --- manifests --- */
+
+static bool own_name_valid(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    return n <= NAME_BYTES_MAX && !name[n] && name[0] >= 'a' && name[0] <= 'z';
+}
+
+/* A tool from the text of the manifest NAME.json; the paths are left empty. */
+static int own_parse_manifest(const char *name, const struct buf *text, struct own_tool **ret,
+                              struct error *err)
+{
+    json_error_t at;
+    _cleanup_json_ json_t *m = json_loadb(text->len ? (const char *)text->data : "", text->len,
+                                          JSON_REJECT_DUPLICATES, &at);
+    _cleanup_(own_tool_freep) struct own_tool *t = calloc(1, sizeof *t);
+    if (!m)
+        return error_set(err, EINVAL, "line %d, column %d: %s", at.line, at.column, at.text);
+    if (!t)
+        return error_set(err, ENOMEM, "no memory");
+    pthread_mutex_init(&t->lock, NULL);
+    int r = schema_check_text(MANIFEST_SCHEMA, m, "manifest", err);
+    if (r < 0)
+        return r;
     const char *command = json_get_string_or(m, "command", name);
+    const char *about = json_get_string(m, "description"),
+               *title = json_get_string_or(m, "title", name);
     const json_t *output = json_object_get(m, "output_schema"),
                  *timeout = json_object_get(m, "timeout");
     if (strcmp(json_get_string(m, "name"), name) != 0)
@@ -81,16 +263,16 @@ static int manifest_read(const json_t *m, const char *name, struct own_tool *t, 
         return error_set(
             err, EINVAL,
             "manifest.command: must be a path beside the manifest, without '..' and '.'");
-    int r =
-        foreign_schema(json_object_get(m, "input_schema"), "manifest.input_schema", &t->input, err);
+    r = schema_take_foreign(json_object_get(m, "input_schema"), "manifest.input_schema", &t->input,
+                            err);
     if (r == 0 && output)
-        r = foreign_schema(output, "manifest.output_schema", &t->output, err);
+        r = schema_take_foreign(output, "manifest.output_schema", &t->output, err);
     if (r < 0)
         return r;
     t->name = strdup(name);
     t->command = strdup(command);
-    t->summary = manifest_text(m, "description", "", FOREIGN_SUMMARY_MAX);
-    t->title = manifest_text(m, "title", name, FOREIGN_TITLE_MAX);
+    t->summary = foreign_text(about, strlen(about), TOOL_SUMMARY_MAX);
+    t->title = foreign_text(title, strlen(title), TOOL_TITLE_MAX);
     if (!t->name || !t->command || !t->summary || !t->title)
         return error_set(err, ENOMEM, "no memory");
     double seconds = timeout ? json_number_value(timeout) : DEFAULT_TIMEOUT_S;
@@ -105,35 +287,11 @@ static int manifest_read(const json_t *m, const char *name, struct own_tool *t, 
                             .output = t->output,
                             .flags = TOOL_RUNS | (reads ? TOOL_READS : 0),
                             .run = own_run};
+    *ret = TAKE_PTR(t);
     return 0;
 }
 
-/* A tool from the text of its manifest, which it takes over. */
-static int manifest_parse(const char *name, struct buf *text, struct own_tool **ret,
-                          struct error *err)
-{
-    json_error_t at;
-    _cleanup_json_ json_t *schema = json_loads(MANIFEST_SCHEMA, 0, NULL);
-    _cleanup_json_ json_t *m = json_loadb(text->len ? (const char *)text->data : "", text->len,
-                                          JSON_REJECT_DUPLICATES, &at);
-    if (!m)
-        return error_set(err, EINVAL, "line %d, column %d: %s", at.line, at.column, at.text);
-    struct own_tool *t = schema ? calloc(1, sizeof *t) : NULL;
-    if (!t)
-        return error_set(err, ENOMEM, "no memory");
-    pthread_mutex_init(&t->lock, NULL);
-    int r = schema_check(schema, m, "manifest", err);
-    if (r == 0)
-        r = manifest_read(m, name, t, err);
-    if (r < 0) {
-        own_tool_free(t);
-        return r;
-    }
-    t->text = *text;
-    *text = BUF_INIT(text->max);
-    *ret = t;
-    return 0;
-}
+/* --- the source --- */
 
 struct own_source {
     struct tool_source source; /* the first member */
@@ -143,109 +301,83 @@ struct own_source {
     size_t count;
 };
 
-/* One look at a folder: whose it is, and who asks. */
-struct own_look {
-    struct own_source *from;
-    struct tool_session *session;
-    bool persons;
-};
-
-static char *own_path(const struct own_look *l, const char *name, const char *suffix)
+/* The tool of a manifest as it was kept before, or a new one. Takes the text over. */
+static int own_keep(struct own_source *s, bool persons, const char *name, struct buf *text,
+                    struct own_tool **ret, struct error *err)
 {
-    char *path = NULL;
-    int n = asprintf(&path, "%s/%s%s", l->persons ? l->from->folder : OWN_FOLDER, name, suffix);
-    return n < 0 ? NULL : path;
-}
-
-static struct own_tool *own_find_known(const struct own_look *l, const char *name,
-                                       const struct buf *text)
-{
-    for (struct own_tool *t = l->from->tools; t; t = t->next)
-        if (t->persons == l->persons && strcmp(t->name, name) == 0 && t->text.len == text->len &&
-            (text->len == 0 || memcmp(t->text.data, text->data, text->len) == 0))
-            return t;
-    return NULL;
-}
-
-static int own_add(const struct own_look *l, const char *name, struct buf *text,
-                   struct own_tool **ret, struct error *err)
-{
-    struct own_tool *t = NULL;
-    if (l->from->count == OWN_KEPT_MAX)
+    for (struct own_tool *t = s->tools; t; t = t->next)
+        if (t->persons == persons && strcmp(t->name, name) == 0 && t->text.len == text->len &&
+            (text->len == 0 || memcmp(t->text.data, text->data, text->len) == 0)) {
+            *ret = t;
+            return 0;
+        }
+    if (s->count == KEPT_MAX)
         return error_set(err, ENOBUFS, "the tools changed more than %d times in this session",
-                         OWN_KEPT_MAX);
-    int r = manifest_parse(name, text, &t, err);
+                         KEPT_MAX);
+    _cleanup_(own_tool_freep) struct own_tool *t = NULL;
+    int r = own_parse_manifest(name, text, &t, err);
     if (r < 0)
         return r;
-    const char *folder = l->persons ? OWN_COPIES : "/workspace/" OWN_FOLDER;
-    if (asprintf(&t->program, "%s/%s", folder, l->persons ? t->name : t->command) < 0)
-        t->program = NULL;
-    t->original = l->persons ? own_path(l, t->command, "") : NULL;
-    t->persons = l->persons;
-    if (!t->program || (l->persons && !t->original)) {
-        own_tool_free(t);
+    t->persons = persons;
+    t->program = persons ? str_printf(COPIES "/%s", t->name)
+                         : str_printf("/workspace/" FOLDER "/%s", t->command);
+    t->original = persons ? str_printf("%s/%s", s->folder, t->command) : NULL;
+    if (!t->program || (persons && !t->original))
         return error_set(err, ENOMEM, "no memory");
-    }
-    t->next = l->from->tools;
-    l->from->tools = t;
-    l->from->count++;
-    *ret = t;
+    t->text = *text;
+    *text = BUF_INIT(text->max);
+    t->next = s->tools;
+    s->tools = t;
+    s->count++;
+    *ret = TAKE_PTR(t);
     return 0;
 }
 
-static int own_check_original(const struct own_tool *t, unsigned *ret_mode, struct error *err)
-{
-    _cleanup_fd_ int fd = -1;
-    struct stat st;
-    int r = ownfile_open(t->original, &fd, &st, err);
-    if (r < 0)
-        return r;
-    if (st.st_size > OWN_PROGRAM_MAX)
-        return error_set(err, EFBIG,
-                         "%s is larger than %u bytes: too large to be copied into the box",
-                         t->original, OWN_PROGRAM_MAX);
-    *ret_mode = st.st_mode;
-    return 0;
-}
-
-static int own_check_program(const struct own_look *l, const struct own_tool *t, struct error *err)
+static int own_check_program(struct tool_session *session, const struct own_tool *t,
+                             struct error *err)
 {
     struct error why = {0};
+    struct stat st = {0};
     unsigned mode = 0;
+    _cleanup_fd_ int fd = -1;
     const char *path = t->persons ? t->original : t->program;
-    int r = t->persons ? own_check_original(t, &mode, &why)
-                       : guestfile_mode(l->session, t->program, &mode, &why);
+    int r = t->persons ? ownfile_open(path, &fd, &st, &why)
+                       : guestfile_mode(session, path, &mode, &why);
     if (r == -ENOENT)
         return error_set(err, ENOENT, "its executable %s is missing", path);
+    if (r == 0 && st.st_size > PROGRAM_MAX)
+        r = error_set(&why, EFBIG,
+                      "%s is larger than %u bytes: too large to be copied into the box", path,
+                      PROGRAM_MAX);
     if (r < 0)
         return error_set(err, -r, "its executable: %.900s", why.text);
-    return mode & 0111
+    return (mode | st.st_mode) & 0111
                ? 0
                : error_set(err, EACCES, "its executable is not executable; run `chmod +x %s`",
                            t->persons ? path : path + strlen("/workspace/"));
 }
 
-/* The tool of that name; NULL if there is no such manifest. */
-static int own_load(const struct own_look *l, const char *name, struct own_tool **ret,
-                    struct error *err)
+/* The tool of that name in the person's folder or the workspace's; NULL if there is no manifest. */
+static int own_load(struct own_source *s, struct tool_session *session, bool persons,
+                    const char *name, struct own_tool **ret, struct error *err)
 {
     struct error why = {0};
-    _cleanup_free_ char *path = own_path(l, name, ".json");
-    _cleanup_buf_ struct buf text = BUF_INIT(OWN_MANIFEST_MAX);
+    _cleanup_free_ char *path = str_printf("%s/%s.json", persons ? s->folder : FOLDER, name);
+    _cleanup_buf_ struct buf text = BUF_INIT(MANIFEST_MAX);
     struct own_tool *t = NULL;
     if (!path)
         return error_set(err, ENOMEM, "no memory");
-    text.max += l->persons; /* a whole read of ownfile_read sees the end */
-    int r = l->persons ? ownfile_read(path, &text, &why)
-                       : guestfile_read(l->session, path, &text, NULL, &why);
+    text.max += persons; /* a whole read of ownfile_read sees the end */
+    int r = persons ? ownfile_read(path, &text, &why)
+                    : guestfile_read(session, path, &text, NULL, &why);
     if (r == -ENOENT || r == -ENOTDIR) {
         *ret = NULL;
         return 0;
     }
-    if (r == 0 && !(t = own_find_known(l, name, &text)))
-        r = own_add(l, name, &text, &t, &why);
     if (r == 0)
-        r = own_check_program(l, t, &why);
+        r = own_keep(s, persons, name, &text, &t, &why);
+    if (r == 0)
+        r = own_check_program(session, t, &why);
     if (r < 0)
         return error_set(err, -r, "the tool in %s: %.900s", path, why.text);
     *ret = t;
@@ -259,17 +391,16 @@ static const struct tool *own_find(struct tool_source *source, struct tool_sessi
     struct own_tool *t = NULL;
     if (!own_name_valid(name))
         return NULL;
-    pthread_mutex_lock(&s->lock);
-    int r = s->folder ? own_load(&(struct own_look){s, session, true}, name, &t, err) : 0;
+    LOCKED(&s->lock);
+    int r = s->folder ? own_load(s, session, true, name, &t, err) : 0;
     if (r == 0 && !t)
-        r = own_load(&(struct own_look){s, session, false}, name, &t, err);
-    pthread_mutex_unlock(&s->lock);
+        r = own_load(s, session, false, name, &t, err);
     return r == 0 && t ? &t->tool : NULL;
 }
 
 /* The manifests of a folder, by name. */
 struct manifests {
-    char *names[OWN_LISTED_MAX];
+    char *names[LISTED_MAX];
     size_t count;
     bool cut;
 };
@@ -286,7 +417,7 @@ static void manifests_add(void *data, const char *file)
     size_t n = strlen(file);
     if (n <= 5 || strcmp(file + n - 5, ".json") != 0)
         return;
-    char *name = m->count < OWN_LISTED_MAX ? strndup(file, n - 5) : NULL;
+    char *name = m->count < LISTED_MAX ? strndup(file, n - 5) : NULL;
     if (name)
         m->names[m->count++] = name;
     else
@@ -325,55 +456,24 @@ static int manifests_list_persons(const char *folder, struct manifests *m, struc
 }
 
 /* Why a manifest of that name is no tool, whatever it says; or 0. */
-static int own_refuse_name(const struct own_look *l, const char *name,
-                           const struct manifests *above, struct error *err)
+static int own_refuse_name(const char *folder, const char *name, bool hidden, struct error *err)
 {
-    const char *folder = l->persons ? l->from->folder : OWN_FOLDER;
-    if (!own_name_valid(name)) {
-        _cleanup_free_ char *clean = foreign_text(name, strlen(name), FOREIGN_TITLE_MAX);
+    _cleanup_free_ char *clean = foreign_text(name, strlen(name), TOOL_TITLE_MAX);
+    if (!own_name_valid(name))
         return error_set(
             err, EINVAL,
             "%s/%s.json: a tool is named with a-z, 0-9, _ and -, begins with a letter and has at"
             " most %d",
-            folder, clean ? clean : "?", OWN_NAME_MAX);
-    }
+            folder, clean ? clean : "?", NAME_BYTES_MAX);
     if (tool_builtin(name))
         return error_set(err, EEXIST,
                          "%s/%s.json: the tool '%s' is built in; give yours another name", folder,
                          name, name);
-    if (above && manifests_have(above, name))
+    if (hidden)
         return error_set(err, EEXIST,
                          "the workspace's %s/%s.json is not used: you have a tool of that name",
                          folder, name);
     return 0;
-}
-
-struct own_listing {
-    void (*each)(void *data, const struct tool *t);
-    void (*trouble)(void *data, const char *text);
-    void *data;
-};
-
-static void own_list_folder(const struct own_look *l, const struct manifests *m,
-                            const struct manifests *above, const struct own_listing *to)
-{
-    for (size_t i = 0; i < m->count; i++) {
-        struct error err = {0};
-        struct own_tool *t = NULL;
-        int r = own_refuse_name(l, m->names[i], above, &err);
-        if (r == 0)
-            r = own_load(l, m->names[i], &t, &err);
-        if (r < 0)
-            to->trouble(to->data, err.text);
-        else if (t)
-            to->each(to->data, &t->tool);
-    }
-    if (m->cut) {
-        struct error err;
-        error_set(&err, E2BIG, "%s has more than %d manifests: the rest is left out",
-                  l->persons ? l->from->folder : OWN_FOLDER, OWN_LISTED_MAX);
-        to->trouble(to->data, err.text);
-    }
 }
 
 static void own_list(struct tool_source *source, struct tool_session *session,
@@ -382,18 +482,36 @@ static void own_list(struct tool_source *source, struct tool_session *session,
 {
     struct own_source *s = (struct own_source *)source;
     _cleanup_(manifests_free) struct manifests persons = {0}, workspace = {0};
-    const struct own_listing to = {each, trouble, data};
+    const struct manifests *const both[] = {&persons, &workspace};
     struct error err = {0};
     int r = s->folder ? manifests_list_persons(s->folder, &persons, &err) : 0;
     if (r < 0 && r != -ENOENT && r != -ENOTDIR)
         trouble(data, err.text);
-    r = guestfile_list(session, OWN_FOLDER, manifests_add, &workspace, &err);
+    r = guestfile_list(session, FOLDER, manifests_add, &workspace, &err);
     if (r < 0 && r != -ENOENT && r != -ENOTDIR)
         trouble(data, err.text);
-    pthread_mutex_lock(&s->lock);
-    own_list_folder(&(struct own_look){s, session, true}, &persons, NULL, &to);
-    own_list_folder(&(struct own_look){s, session, false}, &workspace, &persons, &to);
-    pthread_mutex_unlock(&s->lock);
+
+    LOCKED(&s->lock);
+    for (size_t f = 0; f < ARRAY_SIZE(both); f++) {
+        const struct manifests *m = both[f];
+        const char *folder = m == &persons ? s->folder : FOLDER;
+        for (size_t i = 0; i < m->count; i++) {
+            struct own_tool *t = NULL;
+            bool hidden = m == &workspace && manifests_have(&persons, m->names[i]);
+            r = own_refuse_name(folder, m->names[i], hidden, &err);
+            if (r == 0)
+                r = own_load(s, session, m == &persons, m->names[i], &t, &err);
+            if (r < 0)
+                trouble(data, err.text);
+            else if (t)
+                each(data, &t->tool);
+        }
+        if (m->cut) {
+            error_set(&err, E2BIG, "%s has more than %d manifests: the rest is left out", folder,
+                      LISTED_MAX);
+            trouble(data, err.text);
+        }
+    }
 }
 
 static void own_free(struct tool_source *source)
@@ -409,8 +527,12 @@ static void own_free(struct tool_source *source)
     free(s);
 }
 
-int own_tools_add(struct tool_session *session, struct error *err)
+int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
+
+int tool_sources_add(struct tool_session *session, struct config *config, struct error *err)
 {
+    _cleanup_config_ struct config taken = *config;
+    *config = (struct config){0};
     struct own_source *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(err, ENOMEM, "no memory");
@@ -422,15 +544,5 @@ int own_tools_add(struct tool_session *session, struct error *err)
         own_free(&s->source);
         return error_errno(err, -r, "cannot add own tools");
     }
-    return 0;
-}
-
-int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
-
-int tool_sources_add(struct tool_session *s, struct config *config, struct error *err)
-{
-    _cleanup_config_ struct config taken = *config;
-    *config = (struct config){0};
-    int r = own_tools_add(s, err);
-    return r == 0 && tool_servers_add ? tool_servers_add(s, &taken, err) : r;
+    return tool_servers_add ? tool_servers_add(session, &taken, err) : 0;
 }

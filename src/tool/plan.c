@@ -6,28 +6,6 @@
 #include "session.h"
 #include "banned.h"
 
-static const char *plan_mark(const char *state)
-{
-    static const char *const marks[][2] = {{"pending", "[ ]"}, {"active", "[>]"}, {"done", "[x]"}};
-    for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-        if (strcmp(marks[i][0], state) == 0)
-            return marks[i][1];
-    return "[-]";
-}
-
-static void plan_put_text(struct buf *b, const json_t *items)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(items, i, item)
-    {
-        const char *text = json_get_string(item, "text");
-        buf_printf(b, "%s %s\n", plan_mark(json_get_string(item, "state")), text);
-    }
-    if (json_array_size(items) == 0)
-        buf_append_str(b, "The plan is empty.\n");
-}
-
 static size_t plan_count(const json_t *items, const char *state)
 {
     size_t i, n = 0;
@@ -38,7 +16,11 @@ static size_t plan_count(const json_t *items, const char *state)
 
 static int plan_run(struct tool_call *c, struct error *err)
 {
-    json_t *given = json_object_get(c->input, "items");
+    static const char *const marks[][2] = {
+        {"pending", "[ ]"}, {"active", "[>]"}, {"done", "[x]"}, {"dropped", "[-]"}};
+    json_t *given = json_object_get(c->input, "items"), *item;
+    struct buf *text = &c->result->text;
+    size_t i;
     if (given && plan_count(given, "active") > 1)
         return tool_fail(c, "input.items: more than one item is 'active'; work on one at a time");
     if (given)
@@ -46,7 +28,14 @@ static int plan_run(struct tool_call *c, struct error *err)
     json_t *items = tool_session_plan(c->session);
     if (!items)
         return error_set(err, ENOMEM, "no memory");
-    plan_put_text(&c->result->text, items);
+    json_array_foreach(items, i, item)
+    {
+        for (size_t m = 0; m < ARRAY_SIZE(marks); m++)
+            if (strcmp(marks[m][0], json_get_string(item, "state")) == 0)
+                buf_printf(text, "%s %s\n", marks[m][1], json_get_string(item, "text"));
+    }
+    if (json_array_size(items) == 0)
+        buf_append_str(text, "The plan is empty.\n");
     c->result->data =
         json_pack("{s:I, s:I, s:o}", "done",
                   (json_int_t)(plan_count(items, "done") + plan_count(items, "dropped")), "total",

@@ -1,9 +1,9 @@
 /*
  * Reads a file: lines of a text, an image, or a range of bytes.
  *
- * Each is one request to the guest: LINES finds out what the file is and finds the lines, READ
- * gives bytes. This file gives them their form: numbers before the lines, and notes behind them
- * that say what else a reader has to know. All of it came from the box.
+ * Each is one request to the guest: LINES detects what the file is and finds the lines, READ gives
+ * bytes. This file numbers the lines and adds notes about what else a reader has to know. All of it
+ * came from the box.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,19 +18,6 @@
 #define TEXT_MAX      (64u << 10) /* bytes of content in one result */
 #define HEX_MAX       (8u << 10)  /* bytes in a hex dump; five times as much text */
 #define IMAGE_MAX     (5u << 20)
-
-static int read_collect(struct ask *a, struct buf *content, struct wire_frame *ret,
-                        struct error *err)
-{
-    int r = ask_send(a, err);
-    while (r >= 0 && (r = ask_next(a, ret, err)) > 0) {
-        struct wire_field data;
-        if (ret->type == WIRE_DATA && wire_find(ret, WIRE_K_DATA, &data) &&
-            buf_append(content, data.data, data.size) < 0)
-            return error_set(err, EPROTO, "the box sent more than was asked for");
-    }
-    return r < 0 ? file_hint(err) : 0;
-}
 
 /* Are these bytes text? What is cut off at both ends of a range does not count. */
 static bool bytes_are_text(const uint8_t *s, size_t n)
@@ -61,12 +48,6 @@ static void hexdump_append(struct buf *out, const uint8_t *data, size_t n, uint6
     }
 }
 
-static void put_newline(struct buf *text)
-{
-    if (text->len && text->data[text->len - 1] != '\n')
-        buf_append(text, "\n", 1);
-}
-
 static int read_bytes(struct tool_call *c, const char *path, struct error *err)
 {
     _cleanup_ask_ struct ask a;
@@ -79,9 +60,8 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_OFFSET, offset);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, (uint64_t)(limit < TEXT_MAX ? limit : TEXT_MAX));
-    int r = read_collect(&a, &content, &result, err);
-    if (r < 0)
-        return r;
+    if (ask_collect(&a, &content, &result, err) < 0)
+        return file_hint(err);
 
     bool text = bytes_are_text(content.data, content.len);
     size_t n = text || content.len < HEX_MAX ? content.len : HEX_MAX;
@@ -91,12 +71,11 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     else
         hexdump_append(out, content.data, n, offset);
     c->result->data =
-        json_pack("{s:s, s:I, s:I, s:o, s:b, s:b}", "path", path, "size", (json_int_t)size,
+        json_pack("{s:s, s:I, s:I, s:o, s:b, s:b, s:o*}", "path", path, "size", (json_int_t)size,
                   "first_byte", (json_int_t)offset, "content", text_json(out->data, out->len),
-                  "binary", !text, "truncated", next < size);
-    if (next < size)
-        data_set(c->result->data, "next_offset", json_integer((json_int_t)next));
-    put_newline(out);
+                  "binary", !text, "truncated", next < size, "next_offset",
+                  next < size ? json_integer((json_int_t)next) : NULL);
+    buf_end_line(out);
     if (n == 0)
         buf_printf(out, "[no bytes from %" PRIu64 " on: the file has %" PRIu64 "]\n", offset, size);
     else if (next < size)
@@ -107,129 +86,87 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     return c->result->data ? 0 : -ENOMEM;
 }
 
-static int read_image(struct tool_call *c, const char *path, struct buf *content, uint64_t size)
-{
-    const char *mime = "image";
-    if (filekind_of(content->data, content->len, &mime) != FILEKIND_IMAGE)
-        return tool_fail(c,
-                         "%s: is an image of %" PRIu64 " bytes; images over %u MiB are not shown",
-                         path, size, IMAGE_MAX >> 20);
-    c->result->mime = mime;
-    if (buf_append(&c->result->image, content->data, content->len) < 0)
-        return -ENOMEM;
-    buf_printf(&c->result->text, "[%s: an image (%s, %zu bytes)]\n", path, mime, content->len);
-    c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size",
-                                (json_int_t)content->len, "binary", 1, "kind", mime);
-    return c->result->data ? 0 : -ENOMEM;
-}
-
-/* A file that is not shown. */
-static int read_binary(struct tool_call *c, const char *path, const struct wire_frame *f,
-                       uint64_t size)
+/* An image is passed on if it is small enough; of anything else that is no text, only what it seems
+ * to be. */
+static int read_file_binary(struct tool_call *c, const char *path, const struct wire_frame *f,
+                            const struct buf *content)
 {
     _cleanup_buf_ struct buf seems = BUF_INIT(512);
     struct wire_field field = {0};
-    wire_find(f, WIRE_K_SEEMS, &field);
-    text_append(&seems, field.data, field.size < 100 ? field.size : 100);
-    const char *kind = buf_cstr(&seems);
-    if (!kind)
-        return -ENOMEM;
-    buf_printf(&c->result->text,
-               "[%s: is not shown as text: it seems to be %s, %" PRIu64
-               " bytes. byte_offset and byte_limit give a hex"
-               " dump of a range; bash has tools for what is in it]\n",
-               path, kind, size);
+    uint64_t size = wire_find_u64(f, WIRE_K_SIZE, 0);
+    const char *kind = "image";
+    if (wire_find_u64(f, WIRE_K_CONTENT, 0) == FILEKIND_IMAGE) {
+        if (filekind_of(content->data, content->len, &kind) != FILEKIND_IMAGE)
+            return tool_fail(c,
+                             "%s: is an image of %" PRIu64 " bytes; images over %u MiB are not"
+                             " shown",
+                             path, size, IMAGE_MAX >> 20);
+        c->result->mime = kind;
+        if (buf_append(&c->result->image, content->data, content->len) < 0)
+            return -ENOMEM;
+        size = content->len;
+        buf_printf(&c->result->text, "[%s: an image (%s, %" PRIu64 " bytes)]\n", path, kind, size);
+    } else {
+        wire_find(f, WIRE_K_SEEMS, &field);
+        text_append(&seems, field.data, field.size < 100 ? field.size : 100);
+        kind = buf_cstr(&seems);
+        if (!kind)
+            return -ENOMEM;
+        buf_printf(&c->result->text,
+                   "[%s: is not shown as text: it seems to be %s, %" PRIu64
+                   " bytes. byte_offset and byte_limit give a hex dump of a range; bash has tools"
+                   " for what is in it]\n",
+                   path, kind, size);
+    }
     c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size", (json_int_t)size,
                                 "binary", 1, "kind", kind);
     return c->result->data ? 0 : -ENOMEM;
 }
 
-/* The numbers of LINES' result, with what follows from them. */
-struct lines_facts {
-    uint64_t size, first, count, lines, cut;
-    unsigned endings;
-    bool more, unknown; /* lines follow; how many there are in the file is not known */
-    const char *encoding;
-};
-
-static struct lines_facts lines_facts(const struct wire_frame *f, const struct buf *content)
+/* The text as data, and what a reader has to know besides it as notes. */
+static int read_file_describe(struct tool_call *c, const char *path, const struct wire_frame *f,
+                              const struct buf *content, const char *encoding)
 {
-    uint64_t many = wire_find_u64(f, WIRE_K_TOO_MANY, 0);
-    uint64_t kind = wire_find_u64(f, WIRE_K_CONTENT, FILEKIND_TEXT);
-    struct lines_facts k = {.size = wire_find_u64(f, WIRE_K_SIZE, 0),
-                            .first = wire_find_u64(f, WIRE_K_LINE, 0),
-                            .count = wire_find_u64(f, WIRE_K_COUNT, 0),
-                            .lines = wire_find_u64(f, WIRE_K_LINES, 0),
-                            .cut = wire_find_u64(f, WIRE_K_CUT, 0),
-                            .endings = (unsigned)wire_find_u64(f, WIRE_K_ENDINGS, 0),
-                            .unknown = many == 2,
-                            .more = many > 0,
-                            .encoding = "utf-8"};
-    if (kind == FILEKIND_UTF16LE)
-        k.encoding = "utf-16le";
-    else if (kind == FILEKIND_UTF16BE)
-        k.encoding = "utf-16be";
-    else if (!utf8_valid(content->data, content->len))
-        k.encoding = "unknown";
-    else if (k.first == 1 && content->len >= 3 && memcmp(content->data, "\xef\xbb\xbf", 3) == 0)
-        k.encoding = "utf-8-bom";
-    return k;
-}
-
-static int lines_set_data(struct tool_result *r, const char *path, const struct buf *content,
-                          const struct lines_facts *k)
-{
-    bool lf = k->endings & WIRE_ENDS_LF, crlf = k->endings & WIRE_ENDS_CRLF;
-    json_t *o = r->data = json_object();
-    int bad = !o;
-    bad |= data_set(o, "path", json_string(path));
-    bad |= data_set(o, "size", json_integer((json_int_t)k->size));
-    if (!k->unknown)
-        bad |= data_set(o, "lines", json_integer((json_int_t)k->lines));
-    if (k->count) {
-        bad |= data_set(o, "first_line", json_integer((json_int_t)k->first));
-        bad |= data_set(o, "last_line", json_integer((json_int_t)(k->first + k->count - 1)));
-    }
-    bad |= data_set(o, "content", text_json(content->data, content->len));
-    bad |= data_set(o, "truncated", json_boolean(k->more));
-    if (k->more)
-        bad |= data_set(o, "next_offset", json_integer((json_int_t)(k->first + k->count)));
-    bad |= data_set(o, "long_lines", json_integer((json_int_t)k->cut));
-    bad |= data_set(o, "encoding", json_string(k->encoding));
-    bad |= data_set(o, "line_endings",
-                    json_string(lf && crlf ? "mixed"
-                                : crlf     ? "crlf"
-                                : lf       ? "lf"
-                                           : "none"));
-    if (k->count && !k->more)
-        bad |= data_set(o, "final_newline", json_boolean(!(k->endings & WIRE_ENDS_NOT)));
-    bad |= data_set(o, "binary", json_false());
-    return bad ? -ENOMEM : 0;
-}
-
-/* What a reader has to know besides the text. */
-static void lines_put_notes(struct buf *text, const struct lines_facts *k)
-{
-    if (strcmp(k->encoding, "unknown") == 0)
+    struct buf *text = &c->result->text;
+    uint64_t count = wire_find_u64(f, WIRE_K_COUNT, 0), first = wire_find_u64(f, WIRE_K_LINE, 0);
+    uint64_t lines = wire_find_u64(f, WIRE_K_LINES, 0), next = first + count;
+    uint64_t endings = wire_find_u64(f, WIRE_K_ENDINGS, 0);
+    uint64_t many = wire_find_u64(f, WIRE_K_TOO_MANY, 0); /* 1: more follow; 2: not counted */
+    bool lf = endings & WIRE_ENDS_LF, crlf = endings & WIRE_ENDS_CRLF;
+    bool last = count && !many, newline = !(endings & WIRE_ENDS_NOT);
+    if (strcmp(encoding, "unknown") == 0)
         buf_append_str(text, "[some bytes are not UTF-8 and are shown as \xef\xbf\xbd: do not "
                              "write this text back]\n");
-    if (strncmp(k->encoding, "utf-16", 6) == 0)
+    if (strncmp(encoding, "utf-16", 6) == 0)
         buf_printf(text,
                    "[the file is %s; edit_file cannot edit it, write_file would make it UTF-8]\n",
-                   k->encoding);
-    if (strcmp(k->encoding, "utf-8-bom") == 0)
+                   encoding);
+    if (strcmp(encoding, "utf-8-bom") == 0)
         buf_append_str(text, "[the file begins with a byte order mark]\n");
-    if (k->endings & WIRE_ENDS_CRLF)
-        buf_printf(text, "[%s end with CRLF; edit_file keeps that]\n",
-                   k->endings & WIRE_ENDS_LF ? "some lines" : "lines");
-    if (k->count && !k->more && (k->endings & WIRE_ENDS_NOT))
+    if (crlf)
+        buf_printf(text, "[%s end with CRLF; edit_file keeps that]\n", lf ? "some lines" : "lines");
+    if (last && !newline)
         buf_append_str(text, "[no newline at the end of the file]\n");
-    if (k->more)
+    if (many)
         buf_printf(text,
                    "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64 "; to go on: offset %" PRIu64
                    "]\n",
-                   k->first, k->first + k->count - 1, k->unknown ? "more than " : "", k->lines,
-                   k->first + k->count);
+                   first, next - 1, many == 2 ? "more than " : "", lines, next);
+    c->result->data =
+        json_pack("{s:s, s:I, s:o*, s:o*, s:o*, s:o, s:b, s:o*, s:I, s:s, s:s, s:o*, s:b}", "path",
+                  path, "size", (json_int_t)wire_find_u64(f, WIRE_K_SIZE, 0), "lines",
+                  many == 2 ? NULL : json_integer((json_int_t)lines), "first_line",
+                  count ? json_integer((json_int_t)first) : NULL, "last_line",
+                  count ? json_integer((json_int_t)(next - 1)) : NULL, "content",
+                  text_json(content->data, content->len), "truncated", many > 0, "next_offset",
+                  many ? json_integer((json_int_t)next) : NULL, "long_lines",
+                  (json_int_t)wire_find_u64(f, WIRE_K_CUT, 0), "encoding", encoding, "line_endings",
+                  lf && crlf ? "mixed"
+                  : crlf     ? "crlf"
+                  : lf       ? "lf"
+                             : "none",
+                  "final_newline", last ? json_boolean(newline) : NULL, "binary", 0);
+    return c->result->data ? 0 : -ENOMEM;
 }
 
 static int read_lines(struct tool_call *c, const char *path, struct error *err)
@@ -245,26 +182,29 @@ static int read_lines(struct tool_call *c, const char *path, struct error *err)
     wire_put_u64(&a.out, WIRE_K_COUNT, (uint64_t)input_int(c, "limit", LINES_DEFAULT));
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, TEXT_MAX);
     wire_put_u64(&a.out, WIRE_K_IMAGE_MAX, IMAGE_MAX);
-    int r = read_collect(&a, &content, &result, err);
-    if (r < 0)
-        return r;
+    if (ask_collect(&a, &content, &result, err) < 0)
+        return file_hint(err);
 
-    struct lines_facts k = lines_facts(&result, &content);
-    if (wire_find_u64(&result, WIRE_K_CONTENT, 0) == FILEKIND_IMAGE)
-        return read_image(c, path, &content, k.size);
     /* A text has its counts, also if it is empty; a file without them was not read. */
-    if (!wire_find(&result, WIRE_K_COUNT, &field))
-        return read_binary(c, path, &result, k.size);
-    size_t skip = strcmp(k.encoding, "utf-8-bom") == 0 ? 3 : 0;
+    uint64_t kind = wire_find_u64(&result, WIRE_K_CONTENT, FILEKIND_TEXT);
+    uint64_t first = wire_find_u64(&result, WIRE_K_LINE, 0);
+    if (kind == FILEKIND_IMAGE || !wire_find(&result, WIRE_K_COUNT, &field))
+        return read_file_binary(c, path, &result, &content);
+    bool mark = first == 1 && content.len >= 3 && memcmp(content.data, "\xef\xbb\xbf", 3) == 0;
+    const char *encoding = kind == FILEKIND_UTF16LE                 ? "utf-16le"
+                           : kind == FILEKIND_UTF16BE               ? "utf-16be"
+                           : !utf8_valid(content.data, content.len) ? "unknown"
+                           : mark                                   ? "utf-8-bom"
+                                                                    : "utf-8";
+    size_t skip = strcmp(encoding, "utf-8-bom") == 0 ? 3 : 0;
     if (content.len == 0)
         buf_append_str(out, "[the file is empty]\n");
     else if (input_bool(c, "line_numbers", true))
-        numbered_append(out, content.data + skip, content.len - skip, k.first);
+        numbered_append(out, content.data + skip, content.len - skip, first);
     else
         text_append(out, content.data + skip, content.len - skip);
-    put_newline(out);
-    lines_put_notes(out, &k);
-    return lines_set_data(c->result, path, &content, &k);
+    buf_end_line(out);
+    return read_file_describe(c, path, &result, &content, encoding);
 }
 
 static int read_file_run(struct tool_call *c, struct error *err)

@@ -21,28 +21,9 @@ struct search_answer {
     bool cut; /* paths that did not fit were left out */
 };
 
-static int search_take_file(struct search_answer *a, const struct wire_field *path, uint64_t count)
-{
-    a->path_bytes += path->size;
-    a->cut |= a->path_bytes > PATHS_MAX;
-    a->matches = NULL;
-    if (a->cut)
-        return 0;
-    json_t *file = json_object();
-    int bad = file_name_set(file, "path", a->prefix, path->data, path->size);
-    bad |= data_set(file, "count", json_integer((json_int_t)count));
-    a->matches = json_array();
-    bad |= data_set(file, "matches", a->matches);
-    return json_array_append_new(a->files, file) < 0 || bad ? -ENOMEM : 0;
-}
-
 static int search_take_match(struct search_answer *a, const struct wire_frame *f)
 {
     struct wire_field field;
-    if (a->cut)
-        return 0;
-    if (!a->matches)
-        return -EPROTO;
     uint64_t size = wire_find_u64(f, WIRE_K_SIZE, 0), offset = wire_find_u64(f, WIRE_K_OFFSET, 0);
     json_t *match = json_object(), *before = json_array(), *after = json_array();
     int bad = data_set(match, "line", json_integer((json_int_t)wire_find_u64(f, WIRE_K_LINE, 0)));
@@ -51,21 +32,21 @@ static int search_take_match(struct search_answer *a, const struct wire_frame *f
         json_t *list = field.key == WIRE_K_BEFORE  ? before
                        : field.key == WIRE_K_AFTER ? after
                                                    : NULL;
-        if (field.key == WIRE_K_TEXT) {
-            bad |= data_set(match, "text", text_json(field.data, field.size));
-            if (field.size < size)
-                bad |= data_set(
-                    match, "cut",
-                    json_pack("{s:I, s:I}", "from", (json_int_t)offset, "of", (json_int_t)size));
-        } else if (list) {
+        if (list)
             bad |= json_array_append_new(list, text_json(field.data, field.size));
-        }
+        if (field.key == WIRE_K_TEXT)
+            bad |= data_set(match, "text", text_json(field.data, field.size));
+        if (field.key == WIRE_K_TEXT && field.size < size)
+            bad |= data_set(
+                match, "cut",
+                json_pack("{s:I, s:I}", "from", (json_int_t)offset, "of", (json_int_t)size));
     }
     bad |= data_set(match, "before", before);
     bad |= data_set(match, "after", after);
     return json_array_append_new(a->matches, match) < 0 || bad ? -ENOMEM : 0;
 }
 
+/* A file, or a match in the last one. */
 static int search_take_entry(void *data, const struct wire_frame *f)
 {
     struct search_answer *a = data;
@@ -73,37 +54,26 @@ static int search_take_entry(void *data, const struct wire_frame *f)
     a->bytes += f->size;
     if (a->bytes > ANSWER_MAX || f->type != WIRE_ENTRY)
         return -EPROTO;
-    if (wire_find(f, WIRE_K_PATH, &path))
-        return search_take_file(a, &path, wire_find_u64(f, WIRE_K_COUNT, 0));
-    return search_take_match(a, f);
+    bool is_file = wire_find(f, WIRE_K_PATH, &path);
+    if (is_file) {
+        a->path_bytes += path.size;
+        a->cut |= a->path_bytes > PATHS_MAX;
+        a->matches = NULL;
+    }
+    if (a->cut)
+        return 0;
+    if (!is_file)
+        return a->matches ? search_take_match(a, f) : -EPROTO;
+    json_t *file = json_object();
+    int bad = file_name_set(file, "path", a->prefix, path.data, path.size);
+    bad |= data_set(file, "count", json_integer((json_int_t)wire_find_u64(f, WIRE_K_COUNT, 0)));
+    a->matches = json_array();
+    bad |= data_set(file, "matches", a->matches);
+    return json_array_append_new(a->files, file) < 0 || bad ? -ENOMEM : 0;
 }
-
-static json_t *search_data(const struct search_answer *a, const struct wire_frame *f)
-{
-    static const struct {
-        const char *name;
-        uint16_t key;
-    } counts[] = {{"matches", WIRE_K_COUNT},           {"files_matched", WIRE_K_FILES_MATCHED},
-                  {"files_searched", WIRE_K_SEARCHED}, {"binary_skipped", WIRE_K_BINARY},
-                  {"unreadable", WIRE_K_UNREADABLE},   {"partly_searched", WIRE_K_PARTLY}};
-    json_t *data = json_object();
-    data_set(data, "files", json_incref(a->files));
-    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-        data_set(data, counts[i].name,
-                 json_integer((json_int_t)wire_find_u64(f, counts[i].key, 0)));
-    data_set(data, "truncated", json_boolean(a->cut || wire_find_u64(f, WIRE_K_TOO_MANY, 0)));
-    return data;
-}
-
-/* While the lines of one file are written: matches may share context lines. */
-struct search_lines {
-    struct buf *b;
-    json_int_t last;     /* the last line written; 0: none */
-    const json_t *after; /* context lines behind it that are not written yet */
-};
 
 /* A line of the file may hold what would end ours. */
-static void search_put_line_text(struct buf *b, const char *s)
+static void search_put_text(struct buf *b, const char *s)
 {
     for (size_t n; *s; s += n) {
         n = strcspn(s, "\r\n\v\f");
@@ -115,84 +85,74 @@ static void search_put_line_text(struct buf *b, const char *s)
     }
 }
 
-static void search_put_line(struct search_lines *l, json_int_t number, char mark, const char *text)
-{
-    buf_printf(l->b, "%" JSON_INTEGER_FORMAT "%c", number, mark);
-    search_put_line_text(l->b, text);
-    buf_append_str(l->b, "\n");
-    l->last = number;
-}
-
-/* The context lines behind the last match, up to the line `end`. */
-static void search_put_after(struct search_lines *l, json_int_t end)
+/* Context lines, the first with this number; those in between `above` and `end` that were not
+ * written yet. Returns the last line written. */
+static json_int_t search_put_context(struct buf *b, const json_t *lines, json_int_t number,
+                                     json_int_t above, json_int_t end)
 {
     size_t i;
     json_t *line;
-    json_int_t number = l->last;
-    json_array_foreach(l->after, i, line) if (++number < end)
-        search_put_line(l, number, '-', json_string_value(line));
-    l->after = NULL;
-}
-
-static void search_put_before(struct search_lines *l, const json_t *before, json_int_t match)
-{
-    size_t i, n = json_array_size(before);
-    json_t *line;
-    if (l->last > 0 && n > 0 && match - (json_int_t)n > l->last + 1)
-        buf_append_str(l->b, "--\n");
-    json_array_foreach(before, i, line)
+    json_array_foreach(lines, i, line)
     {
-        json_int_t number = match - (json_int_t)(n - i);
-        if (number > l->last)
-            search_put_line(l, number, '-', json_string_value(line));
+        json_int_t at = number + (json_int_t)i;
+        if (at <= above || at >= end)
+            continue;
+        buf_printf(b, "%" JSON_INTEGER_FORMAT "-", at);
+        search_put_text(b, json_string_value(line));
+        buf_append_str(b, "\n");
+        above = at;
     }
-}
-
-static void search_put_match(struct search_lines *l, const json_t *match)
-{
-    json_int_t number = json_get_integer(match, "line");
-    const json_t *cut = json_object_get(match, "cut");
-    search_put_after(l, number);
-    search_put_before(l, json_object_get(match, "before"), number);
-    buf_printf(l->b, "%" JSON_INTEGER_FORMAT ":", number);
-    if (cut)
-        buf_append_str(l->b, json_get_integer(cut, "from") > 0 ? "… " : "");
-    search_put_line_text(l->b, json_get_string_or(match, "text", ""));
-    if (cut)
-        buf_printf(l->b, " … [part of a line of %" JSON_INTEGER_FORMAT " bytes]",
-                   json_get_integer(cut, "of"));
-    buf_append_str(l->b, "\n");
-    l->last = number;
-    l->after = json_object_get(match, "after");
+    return above;
 }
 
 static void search_put_file(struct buf *b, const json_t *file)
 {
-    struct search_lines l = {.b = b};
     const char *path = json_get_string_or(file, "path", "");
-    const json_t *matches = json_object_get(file, "matches");
-    json_int_t count = json_get_integer(file, "count"),
-               shown = (json_int_t)json_array_size(matches);
+    const json_t *matches = json_object_get(file, "matches"), *after = NULL;
+    json_int_t count = json_get_integer(file, "count"), last = 0;
+    json_int_t shown = (json_int_t)json_array_size(matches);
+    size_t i;
+    json_t *match;
     file_name_append(b, "", path, strlen(path));
     if (shown < count)
         buf_printf(b, " (%" JSON_INTEGER_FORMAT " matching line%s, %" JSON_INTEGER_FORMAT " shown)",
                    count, count == 1 ? "" : "s", shown);
     buf_append_str(b, "\n");
-    size_t i;
-    json_t *match;
-    json_array_foreach(matches, i, match) search_put_match(&l, match);
-    search_put_after(&l, l.last + 1000);
+
+    /* Matches may share context lines: each is written once. */
+    json_array_foreach(matches, i, match)
+    {
+        json_int_t number = json_get_integer(match, "line");
+        const json_t *cut = json_object_get(match, "cut"),
+                     *before = json_object_get(match, "before");
+        json_int_t first = number - (json_int_t)json_array_size(before);
+        last = search_put_context(b, after, last + 1, last, number);
+        if (last > 0 && first < number && first > last + 1)
+            buf_append_str(b, "--\n");
+        search_put_context(b, before, first, last, number);
+        buf_printf(b, "%" JSON_INTEGER_FORMAT ":%s", number,
+                   json_get_integer(cut, "from") > 0 ? "… " : "");
+        search_put_text(b, json_get_string_or(match, "text", ""));
+        if (cut)
+            buf_printf(b, " … [part of a line of %" JSON_INTEGER_FORMAT " bytes]",
+                       json_get_integer(cut, "of"));
+        buf_append_str(b, "\n");
+        last = number;
+        after = json_object_get(match, "after");
+    }
+    search_put_context(b, after, last + 1, last, last + 1000);
     if (shown > 0)
         buf_append_str(b, "\n");
 }
 
-static void search_put_count(struct buf *b, json_int_t n, const char *one, const char *many)
+static void search_put_count(struct buf *b, const json_t *data, const char *name, const char *one,
+                             const char *many)
 {
+    json_int_t n = json_get_integer(data, name);
     buf_printf(b, "%" JSON_INTEGER_FORMAT " %s", n, n == 1 ? one : many);
 }
 
-/* What may be missing from the picture. */
-static void search_put_notes(struct buf *b, const json_t *data)
+static void search_put_result(struct buf *b, const json_t *data)
 {
     static const struct {
         const char *name, *one, *many;
@@ -202,30 +162,22 @@ static void search_put_notes(struct buf *b, const json_t *data)
         {"partly_searched", "file is too large or has too long lines and was searched in part",
          "files are too large or have too long lines and were searched in part"},
     };
-    for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
-        if (json_get_integer(data, notes[i].name) > 0) {
-            buf_append_str(b, "; ");
-            search_put_count(b, json_get_integer(data, notes[i].name), notes[i].one, notes[i].many);
-        }
-}
-
-static void search_put_text(struct buf *b, const json_t *data)
-{
-    const json_t *files = json_object_get(data, "files");
     size_t i;
     json_t *file;
-    json_array_foreach(files, i, file) search_put_file(b, file);
-    if (json_get_integer(data, "matches") == 0)
+    json_array_foreach(json_object_get(data, "files"), i, file) search_put_file(b, file);
+    if (json_get_integer(data, "matches") == 0) {
         buf_append_str(b, "No matches");
-    else {
-        search_put_count(b, json_get_integer(data, "matches"), "matching line in ",
-                         "matching lines in ");
-        search_put_count(b, json_get_integer(data, "files_matched"), "file", "files");
+    } else {
+        search_put_count(b, data, "matches", "matching line in ", "matching lines in ");
+        search_put_count(b, data, "files_matched", "file", "files");
     }
     buf_append_str(b, " (");
-    search_put_count(b, json_get_integer(data, "files_searched"), "file searched",
-                     "files searched");
-    search_put_notes(b, data);
+    search_put_count(b, data, "files_searched", "file searched", "files searched");
+    for (i = 0; i < ARRAY_SIZE(notes); i++)
+        if (json_get_integer(data, notes[i].name) > 0) {
+            buf_append_str(b, "; ");
+            search_put_count(b, data, notes[i].name, notes[i].one, notes[i].many);
+        }
     buf_append_str(b, ")");
     if (json_get_bool(data, "truncated"))
         buf_append_str(b, ". Not all are shown: narrow the pattern, path or glob, or raise "
@@ -233,12 +185,20 @@ static void search_put_text(struct buf *b, const json_t *data)
     buf_append_str(b, ".\n");
 }
 
-static int search_files_ask(struct tool_call *c, const char *path, struct search_answer *found,
-                            struct error *err)
+static int search_files_run(struct tool_call *c, struct error *err)
 {
+    static const struct {
+        const char *name;
+        uint16_t key;
+    } counts[] = {{"matches", WIRE_K_COUNT},           {"files_matched", WIRE_K_FILES_MATCHED},
+                  {"files_searched", WIRE_K_SEARCHED}, {"binary_skipped", WIRE_K_BINARY},
+                  {"unreadable", WIRE_K_UNREADABLE},   {"partly_searched", WIRE_K_PARTLY}};
+    const char *path = json_get_string_or(c->input, "path", ".");
+    const json_t *pattern = json_object_get(c->input, "pattern");
+    _cleanup_json_ json_t *files = json_array();
+    struct search_answer found = {.prefix = file_name_prefix(path), .files = files};
     _cleanup_ask_ struct ask a;
     struct wire_frame f;
-    const json_t *pattern = json_object_get(c->input, "pattern");
     ask_begin(&a, c, WIRE_SEARCH);
     ask_path(&a, path);
     wire_put(&a.out, WIRE_K_PATTERN, json_string_value(pattern), json_string_length(pattern));
@@ -252,23 +212,18 @@ static int search_files_ask(struct tool_call *c, const char *path, struct search
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX);
     wire_put_u64(&a.out, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
     wire_put_u64(&a.out, WIRE_K_IGNORED, input_bool(c, "ignored", false));
-    int r = ask_each(&a, search_take_entry, found, &f, err);
-    if (r < 0)
+    if (ask_each(&a, search_take_entry, &found, &f, err) < 0)
         return file_search_hint(err);
-    c->result->data = search_data(found, &f);
-    if (!c->result->data)
-        return error_set(err, ENOMEM, "no memory");
-    search_put_text(&c->result->text, c->result->data);
-    return 0;
-}
 
-static int search_files_run(struct tool_call *c, struct error *err)
-{
-    const char *path = json_get_string_or(c->input, "path", ".");
-    struct search_answer a = {.prefix = file_name_prefix(path), .files = json_array()};
-    int r = search_files_ask(c, path, &a, err);
-    json_decref(a.files);
-    return r;
+    json_t *data = c->result->data = json_object();
+    int bad = data_set(data, "files", json_incref(files));
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+        bad |= data_set(data, counts[i].name,
+                        json_integer((json_int_t)wire_find_u64(&f, counts[i].key, 0)));
+    bool cut = found.cut || wire_find_u64(&f, WIRE_K_TOO_MANY, 0);
+    bad |= data_set(data, "truncated", json_boolean(cut));
+    search_put_result(&c->result->text, data);
+    return bad ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
 static int search_files_view_call(const json_t *input, struct buf *b)

@@ -6,16 +6,10 @@
 #include "tool.h"
 #include "banned.h"
 
-extern const struct tool TOOL_WRITE_FILE;
-extern const struct tool TOOL_EDIT_FILE;
-extern const struct tool TOOL_SEARCH_FILES;
-extern const struct tool TOOL_PLAN;
-extern const struct tool TOOL_GIT_CLONE;
-extern const struct tool TOOL_GIT_PUSH;
-extern const struct tool TOOL_CREATE_PR;
-extern const struct tool TOOL_REQUEST_NETWORK;
-
 /* clang-format off */
+extern const struct tool TOOL_WRITE_FILE, TOOL_EDIT_FILE, TOOL_SEARCH_FILES, TOOL_PLAN,
+    TOOL_GIT_CLONE, TOOL_GIT_PUSH, TOOL_CREATE_PR, TOOL_REQUEST_NETWORK;
+
 const struct tool *const TOOLS[] = {
     &TOOL_BASH,
     &TOOL_READ_FILE,
@@ -46,13 +40,12 @@ json_t *tool_describe(const struct tool *t)
 {
     json_t *input = json_loads(t->input, 0, NULL);
     json_t *output = t->output ? json_loads(t->output, 0, NULL) : NULL;
-    json_t *o =
-        json_pack("{s:s, s:s*, s:s, s:o, s:o*, s:b, s:b, s:b, s:b, s:b}", "name", t->name, "title",
-                  t->title, "description", t->summary, "input_schema", input, "output_schema",
-                  output, "reads_only", !!(t->flags & TOOL_READS), "changes_files",
-                  !!(t->flags & TOOL_CHANGES), "runs_code", !!(t->flags & TOOL_RUNS), "cacheable",
-                  !!(t->flags & TOOL_CACHED), "host_side", !!(t->flags & TOOL_HOST));
-    return o;
+    return json_pack("{s:s, s:s*, s:s, s:o, s:o*, s:b, s:b, s:b, s:b, s:b}", "name", t->name,
+                     "title", t->title, "description", t->summary, "input_schema", input,
+                     "output_schema", output, "reads_only", !!(t->flags & TOOL_READS),
+                     "changes_files", !!(t->flags & TOOL_CHANGES), "runs_code",
+                     !!(t->flags & TOOL_RUNS), "cacheable", !!(t->flags & TOOL_CACHED), "host_side",
+                     !!(t->flags & TOOL_HOST));
 }
 
 /* `string`, `integer`, `"a" or "b"`, as a reader of the page wants it. */
@@ -77,49 +70,24 @@ static void markdown_put_type(struct buf *page, const json_t *schema)
     }
 }
 
-static bool markdown_is_required(const json_t *schema, const char *name)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       one) if (strcmp(json_string_value(one), name) == 0) return true;
-    return false;
-}
-
 static void markdown_put_members(struct buf *page, const char *head, const json_t *schema,
                                  bool mark_required)
 {
+    const json_t *all = json_object_get(schema, "required");
     const char *name;
-    json_t *member;
+    json_t *member, *one;
+    size_t i;
     if (json_object_size(json_object_get(schema, "properties")) == 0)
         return;
     buf_printf(page, "\n| %s | type | meaning |\n|---|---|---|\n", head);
     json_object_foreach(json_object_get(schema, "properties"), name, member)
     {
-        const char *meaning = json_get_string(member, "description");
-        buf_printf(page, "| `%s`%s | ", name,
-                   mark_required && markdown_is_required(schema, name) ? " *" : "");
+        bool required = false;
+        json_array_foreach(all, i, one) required |= strcmp(json_string_value(one), name) == 0;
+        buf_printf(page, "| `%s`%s | ", name, mark_required && required ? " *" : "");
         markdown_put_type(page, member);
-        buf_printf(page, " | %s |\n", meaning ? meaning : "");
+        buf_printf(page, " | %s |\n", json_get_string_or(member, "description", ""));
     }
-}
-
-static void markdown_put_tool(struct buf *page, const struct tool *t)
-{
-    json_t *input = json_loads(t->input, 0, NULL);
-    json_t *output = t->output ? json_loads(t->output, 0, NULL) : NULL;
-    buf_printf(page, "\n## %s\n\n%s\n\n", t->name, t->summary);
-    buf_printf(page, "*%s%s%s.*\n",
-               t->flags & TOOL_READS     ? "Only reads"
-               : t->flags & TOOL_RUNS    ? "Runs code"
-               : t->flags & TOOL_CHANGES ? "Changes files"
-                                         : "Changes no files",
-               t->flags & TOOL_CACHED ? "; may be answered from the cache" : "",
-               t->flags & TOOL_HOST ? "; works on the host" : "");
-    markdown_put_members(page, "input", input, true);
-    markdown_put_members(page, "result", output, false);
-    json_decref(input);
-    json_decref(output);
 }
 
 int tool_markdown(struct buf *page)
@@ -129,7 +97,19 @@ int tool_markdown(struct buf *page)
         "# The tools\n\nMade from the table by `hutch tool --markdown`; do not edit. Inputs marked"
         " with * are required.\n`hutch tool --list --json` prints the same with the whole"
         " schemas.\n");
-    for (size_t i = 0; TOOLS[i]; i++)
-        markdown_put_tool(page, TOOLS[i]);
+    for (size_t i = 0; TOOLS[i]; i++) {
+        const struct tool *t = TOOLS[i];
+        _cleanup_json_ json_t *input = json_loads(t->input, 0, NULL);
+        _cleanup_json_ json_t *output = t->output ? json_loads(t->output, 0, NULL) : NULL;
+        buf_printf(page, "\n## %s\n\n%s\n\n*%s%s%s.*\n", t->name, t->summary,
+                   t->flags & TOOL_READS     ? "Only reads"
+                   : t->flags & TOOL_RUNS    ? "Runs code"
+                   : t->flags & TOOL_CHANGES ? "Changes files"
+                                             : "Changes no files",
+                   t->flags & TOOL_CACHED ? "; may be answered from the cache" : "",
+                   t->flags & TOOL_HOST ? "; works on the host" : "");
+        markdown_put_members(page, "input", input, true);
+        markdown_put_members(page, "result", output, false);
+    }
     return page->failed ? -ENOMEM : 0;
 }

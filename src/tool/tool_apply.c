@@ -7,9 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "git_deliver.h"
 #include "git_box.h"
-#include "git_repo.h"
+#include "git_transfer.h"
 #include "relpath.h"
 #include "tool_apply.h"
 #include "banned.h"
@@ -42,9 +41,9 @@ static void applying_free(struct applying *a)
     free(a->workspace);
 }
 
-static void note(const struct applying *a, const char *fmt, ...) PRINTF(2, 3);
+static void applying_note(const struct applying *a, const char *fmt, ...) PRINTF(2, 3);
 
-static void note(const struct applying *a, const char *fmt, ...)
+static void applying_note(const struct applying *a, const char *fmt, ...)
 {
     char line[1600];
     va_list args;
@@ -73,9 +72,8 @@ static void add_repository(struct applying *a, const char *folder, size_t n, boo
 static void add_module(struct applying *a, const char *path, size_t n_folder)
 {
     static const char *const args[] = {"config", "core.worktree", NULL};
-    char module[PATH_MAX], file[PATH_MAX + 8], tree[PATH_MAX * 2];
+    char module[PATH_MAX], file[PATH_MAX + 8], value[PATH_MAX], tree[PATH_MAX * 2 + 2];
     struct stat st;
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
     const char *at =
         path + n_folder + (n_folder ? strlen("/.git/modules/") : strlen(".git/modules/"));
     size_t known = strlen(a->module);
@@ -89,12 +87,11 @@ static void add_module(struct applying *a, const char *path, size_t n_folder)
         if (lstat(file, &st) < 0)
             continue;
         snprintf(a->module, sizeof a->module, "%.*s", (int)(slash - path), path);
-        if (git_run(&(struct git_call){.git_dir = module, .args = args}, &out, NULL) != 0 ||
-            !buf_cstr(&out))
+        if (git_line(&(struct git_call){.git_dir = module, .args = args}, value, sizeof value,
+                     NULL) != 0)
             return;
-        const char *value = (const char *)out.data;
-        snprintf(tree, sizeof tree, "%s%s%.*s", value[0] == '/' ? "" : module,
-                 value[0] == '/' ? "" : "/", (int)strcspn(value, "\n"), value);
+        snprintf(tree, sizeof tree, "%s%s%s", value[0] == '/' ? "" : module,
+                 value[0] == '/' ? "" : "/", value);
         _cleanup_free_ char *real = realpath(tree, NULL), *base = realpath(a->workspace, NULL);
         size_t n_base = base ? strlen(base) : 0;
         if (real && base && strncmp(real, base, n_base) == 0 && real[n_base] == '/')
@@ -103,21 +100,17 @@ static void add_module(struct applying *a, const char *path, size_t n_folder)
     }
 }
 
-/* The box has another configuration because of ours, see git_box.h. */
-static bool is_masked(const struct applying *a)
-{
-    _cleanup_buf_ struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE);
-    return a->workspace && git_mask_config(a->workspace, &mask) > 0;
-}
-
 /* What lies beneath a .git comes back as commits, or not at all: it is no file to be reported. */
 static void take_report(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
     struct applying *a = data;
     struct git_path g;
     if (outcome == APPLY_REFUSED && git_path_split(path, &g)) {
-        a->settings |=
-            g.kind == GIT_PATH_SETTINGS && !(strcmp(path, ".git/config") == 0 && is_masked(a));
+        /* The box has another configuration because of ours, see git_box.h. */
+        _cleanup_buf_ struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE);
+        bool masked = strcmp(path, ".git/config") == 0 && a->workspace &&
+                      git_mask_config(a->workspace, &mask) > 0;
+        a->settings |= g.kind == GIT_PATH_SETTINGS && !masked;
         if (!g.in_module)
             add_repository(a, path, g.n_folder, g.kind == GIT_PATH_COMMITS);
         else if (g.kind == GIT_PATH_COMMITS)
@@ -131,34 +124,17 @@ static void take_report(void *data, const char *path, enum apply_outcome outcome
         a->o->report.say(a->o->report.data, path, outcome, why);
 }
 
-/* Where the box's files come from and go to, and a name for what is kept aside. */
-static int find_workspace(struct applying *a, struct box *box, struct error *err)
-{
-    uint64_t number;
-    _cleanup_box_info_ struct box_info info = {0};
-    a->box_id = box_id(box);
-    if (a->o->session || a->box_id)
-        snprintf(a->id, sizeof a->id, "%s", a->o->session ? a->o->session : a->box_id);
-    else if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number)
-        snprintf(a->id, sizeof a->id, "run-%08x", (unsigned)number);
-    int r = box_info(box, &info, err);
-    a->workspace = TAKE_PTR(info.workspace);
-    a->linked = a->workspace && git_worktree_is_linked(a->workspace);
-    return r;
-}
-
 static void note_undelivered(const struct applying *a, const char *folder, const char *why)
 {
     char in[PATH_MAX];
     snprintf(in, sizeof in, "/workspace%s%s", *folder ? "/" : "", folder);
     if (a->box_id)
-        note(a,
-             "the commits made in %s stay in the box: %s. To export them: hutch box exec %s --cwd "
-             "%s -- git "
-             "format-patch --stdout RANGE",
-             in, why, a->box_id, in);
+        applying_note(a,
+                      "the commits made in %s stay in the box: %s. To export them: hutch box exec"
+                      " %s --cwd %s -- git format-patch --stdout RANGE",
+                      in, why, a->box_id, in);
     else
-        note(a, "the commits made in %s were not delivered: %s", in, why);
+        applying_note(a, "the commits made in %s were not delivered: %s", in, why);
 }
 
 /* 0, 1 if they stay in the box (it was said why), or -ECANCELED. */
@@ -180,28 +156,28 @@ static int deliver_repository(struct applying *a, struct box *box, const char *f
         snprintf(inside, sizeof inside, "/workspace%s%s", slash, folder) >= (int)sizeof inside)
         return 1;
     int r = git_repo_open(work_tree, &host, &err);
-    bool new = r == -ENOENT && !err.text[0];
-    if (new &&git_repo_is_above(work_tree)) {
-        note(a,
-             "%s is a repository of its own in the box: its .git was not applied, since yours lies "
-             "above it",
-             inside);
+    bool is_new = r == -ENOENT && !err.text[0];
+    if (is_new && git_repo_is_above(work_tree)) {
+        applying_note(a,
+                      "%s is a repository of its own in the box: its .git was not applied, since"
+                      " yours lies above it",
+                      inside);
         return 0;
     }
-    if (new)
+    if (is_new)
         r = git_repo_init(work_tree, &err);
-    if (r == 0 && new)
+    if (r == 0 && is_new)
         r = git_repo_open(work_tree, &host, &err);
     if (r == 0)
         r = git_transfer(box, inside, &host, &t, &from, &err);
     if (r == 0)
         r = git_deliver(&host, &from, &d, &err);
-    if (r == 0 && new)
-        note(a, "made %s a git repository, as in the box", work_tree);
+    if (r == 0 && is_new)
+        applying_note(a, "made %s a git repository, as in the box", work_tree);
     if (r == 0)
         return 0;
-    if (new &&host.git_dir)
-        git_repo_remove(&host);
+    if (is_new && host.git_dir)
+        git_remove_tree(host.git_dir);
     note_undelivered(a, folder, err.text);
     return r == -ECANCELED ? r : 1;
 }
@@ -209,12 +185,11 @@ static int deliver_repository(struct applying *a, struct box *box, const char *f
 static int deliver_all(struct applying *a, struct box *box)
 {
     int left = 0;
+    bool any = false;
     if (!a->workspace || a->o->files.n_paths) /* who names files wants no more than these */
         return 0;
-    if (a->linked) /* its commits lie outside of the workspace, so the list of changes does not show
-                      them */
+    if (a->linked) /* its commits lie outside of the workspace, where no change is listed */
         add_repository(a, "", 0, true);
-    bool any = false;
     for (size_t i = 0; i < a->n_repositories; i++)
         any |= a->repositories[i].commits;
     if (any && !git_available()) {
@@ -233,17 +208,27 @@ static int deliver_all(struct applying *a, struct box *box)
 
 int tool_apply(struct box *box, const struct tool_apply_options *o, struct error *err)
 {
-    _cleanup_(applying_free) struct applying a = {.o = o};
+    _cleanup_(applying_free) struct applying a = {.o = o, .box_id = box_id(box)};
+    _cleanup_box_info_ struct box_info info = {0};
     const struct apply_report report = {.say = take_report, .data = &a};
-    int r = find_workspace(&a, box, err);
-    if (r == 0)
-        r = box_apply(box, &o->files, &report, err);
+    uint64_t number;
+    /* A name for what is kept aside. */
+    if (o->session || a.box_id)
+        snprintf(a.id, sizeof a.id, "%s", o->session ? o->session : a.box_id);
+    else if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number)
+        snprintf(a.id, sizeof a.id, "run-%08x", (unsigned)number);
+    int r = box_info(box, &info, err);
+    if (r < 0)
+        return r;
+    a.workspace = TAKE_PTR(info.workspace);
+    a.linked = a.workspace && git_worktree_is_linked(a.workspace);
+    r = box_apply(box, &o->files, &report, err);
     if (r < 0)
         return r;
     r = deliver_all(&a, box);
     if (r < 0)
         return error_set(err, -r, "interrupted");
     if (a.settings)
-        note(&a, "hooks and configuration that the box changed in .git were not applied");
+        applying_note(&a, "hooks and configuration that the box changed in .git were not applied");
     return a.left + r;
 }

@@ -1,6 +1,7 @@
 /* Writes a whole file, or appends to it. The guest does it in one step
  * (src/guest/file/file_write.c). */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "encoding.h"
@@ -9,47 +10,48 @@
 
 #define CONTENT_MAX (64u << 20)
 
-/* The bytes to write. `decoded` holds them if they were base64. */
-static int write_find_content(struct tool_call *c, struct buf *decoded, const char **ret,
-                              size_t *ret_n)
+static int write_file_run(struct tool_call *c, struct error *err)
 {
-    const json_t *text = json_object_get(c->input, "content");
+    _cleanup_buf_ struct buf decoded = BUF_INIT(CONTENT_MAX);
+    const json_t *given = json_object_get(c->input, "content");
     const json_t *coded = json_object_get(c->input, "content_base64");
-    if (!text == !coded)
-        return tool_fail(c, "input: give either content or content_base64"), -EINVAL;
-    *ret = json_string_value(text);
-    *ret_n = json_string_length(text);
-    if (text)
-        return 0;
-    if (base64_decode(decoded, json_string_value(coded), json_string_length(coded)) < 0)
-        return tool_fail(
-                   c,
-                   "input.content_base64: is not base64 (RFC 4648, with padding, no line breaks)"),
-               -EINVAL;
-    *ret = (const char *)decoded->data;
-    *ret_n = decoded->len;
-    return 0;
-}
-
-static size_t write_count_lines(const char *text, size_t n)
-{
-    size_t lines = 0;
-    for (const char *end = text + n; text < end; lines++) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text));
-        text = newline ? newline + 1 : end;
-    }
-    return lines;
-}
-
-static int write_answer(struct tool_call *c, const struct wire_frame *result, const char *path,
-                        const char *content, size_t n)
-{
+    const char *path = file_input_path(c), *content = json_string_value(given);
+    size_t n = json_string_length(given);
     bool append = input_bool(c, "append", false);
-    bool created = wire_find_u64(result, WIRE_K_CREATED, 0) != 0;
-    uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n),
-             mode = wire_find_u64(result, WIRE_K_MODE, 0);
-    const char *action = created ? "created" : append ? "appended" : "replaced";
-    size_t lines = content ? write_count_lines(content, n) : 0;
+    if (!path)
+        return 0;
+    if (!given == !coded)
+        return tool_fail(c, "input: give either content or content_base64");
+    if (coded) {
+        if (base64_decode(&decoded, json_string_value(coded), json_string_length(coded)) < 0)
+            return tool_fail(c, "input.content_base64: is not base64 (RFC 4648, with padding, no"
+                                " line breaks)");
+        content = (const char *)decoded.data;
+        n = decoded.len;
+    }
+
+    _cleanup_ask_ struct ask a;
+    struct wire_frame result;
+    ask_begin(&a, c, WIRE_WRITE);
+    ask_path(&a, path);
+    if (append)
+        wire_put_u64(&a.out, WIRE_K_APPEND, 1);
+    if (input_bool(c, "executable", false))
+        wire_put_u64(&a.out, WIRE_K_EXECUTABLE, 1);
+    int r = ask_send(&a, err);
+    if (r >= 0)
+        r = ask_data(&a, content, n, true, err);
+    if (r >= 0)
+        r = ask_result(&a, &result, err);
+    if (r < 0)
+        return file_hint(err);
+
+    size_t lines = n && content[n - 1] != '\n';
+    for (size_t i = 0; i < n; i++)
+        lines += content[i] == '\n';
+    bool created = wire_find_u64(&result, WIRE_K_CREATED, 0) != 0;
+    uint64_t size = wire_find_u64(&result, WIRE_K_SIZE, n);
+    uint64_t mode = wire_find_u64(&result, WIRE_K_MODE, 0);
     struct buf *text = &c->result->text;
     buf_printf(text, "%s %s: %zu line%s, %zu byte%s",
                created  ? "Created"
@@ -57,35 +59,15 @@ static int write_answer(struct tool_call *c, const struct wire_frame *result, co
                         : "Replaced",
                path, lines, lines == 1 ? "" : "s", n, n == 1 ? "" : "s");
     if (append && !created)
-        buf_printf(text, "; it has %llu bytes now", (unsigned long long)size);
+        buf_printf(text, "; it has %" PRIu64 " bytes now", size);
     buf_append_str(text, ".\n");
-    c->result->data = json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "path", path, "action", action,
+    c->result->data = json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "path", path, "action",
+                                created  ? "created"
+                                : append ? "appended"
+                                         : "replaced",
                                 "bytes", (json_int_t)n, "lines", (json_int_t)lines, "size",
                                 (json_int_t)size, "executable", (mode & 0111) != 0);
     return c->result->data ? 0 : -ENOMEM;
-}
-
-static int write_file_run(struct tool_call *c, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    _cleanup_buf_ struct buf decoded = BUF_INIT(CONTENT_MAX);
-    struct wire_frame result;
-    const char *content = NULL, *path = file_input_path(c);
-    size_t n = 0;
-    ask_begin(&a, c, WIRE_WRITE);
-    if (!path || write_find_content(c, &decoded, &content, &n) < 0)
-        return 0;
-    ask_path(&a, path);
-    if (input_bool(c, "append", false))
-        wire_put_u64(&a.out, WIRE_K_APPEND, 1);
-    if (input_bool(c, "executable", false))
-        wire_put_u64(&a.out, WIRE_K_EXECUTABLE, 1);
-    int r = ask_send(&a, err);
-    if (r >= 0)
-        r = ask_data(&a, content, n, true, err);
-    while (r >= 0 && (r = ask_next(&a, &result, err)) > 0)
-        ;
-    return r < 0 ? file_hint(err) : write_answer(c, &result, path, content, n);
 }
 
 static int write_file_view_result(const json_t *data, struct buf *b)

@@ -12,7 +12,7 @@
 
 #include "buf.h"
 #include "config.h"
-#include "foreign.h"
+#include "foreign_text.h"
 #include "forge.h"
 #include "http.h"
 #include "ownfile.h"

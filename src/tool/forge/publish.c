@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "foreign.h"
+#include "foreign_text.h"
 #include "publish.h"
 #include "banned.h"
 

@@ -1,10 +1,8 @@
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +15,21 @@
 #define CONFIG_MAX   (1u << 20)
 #define OBJECTS_AT   "/run/git-objects"
 #define FILE_MAX     (512u << 20)
+
+/* A value of a configuration file. */
+static void config_put_quoted(struct buf *b, const char *text)
+{
+    buf_append_str(b, "\"");
+    for (; *text; text++) {
+        if (*text == '\n')
+            buf_append_str(b, "\\n");
+        else if (*text == '"' || *text == '\\')
+            buf_printf(b, "\\%c", *text);
+        else
+            buf_append(b, text, 1);
+    }
+    buf_append_str(b, "\"");
+}
 
 /* --- who the person is --- */
 
@@ -41,12 +54,10 @@ void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[G
     static const char *const args[] = {"config", "-z", "--get-regexp", "^user\\.(name|email)$",
                                        NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
+    const struct git_call call = {
+        .folder = folder, .args = args, .personal = true, .out_max = IDENTITY_MAX};
     name[0] = email[0] = 0;
-    if (git_run(
-            &(struct git_call){
-                .folder = folder, .args = args, .personal = true, .out_max = IDENTITY_MAX},
-            &out, NULL) != 0 ||
-        !buf_cstr(&out))
+    if (git_run(&call, &out, NULL) != 0 || !buf_cstr(&out))
         return;
     /* KEY, a newline, VALUE, a NUL; of several values the last one counts. */
     const char *end = (const char *)out.data + out.len;
@@ -72,11 +83,9 @@ static bool mask_is_needed(const char *text)
     for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
         if (strcasestr(text, WORDS[i]))
             return true;
-    for (const char *at = text; (at = strstr(at, "://")); at += 3) {
-        size_t n = strcspn(at + 3, "/\n");
-        if (memchr(at + 3, '@', n))
+    for (const char *at = text; (at = strstr(at, "://")); at += 3)
+        if (memchr(at + 3, '@', strcspn(at + 3, "/\n")))
             return true;
-    }
     return false;
 }
 
@@ -113,20 +122,6 @@ bool git_mask_allows(const char *key)
     return !strstr(key, "://") || !strchr(strstr(key, "://"), '@');
 }
 
-static void mask_put_quoted(struct buf *b, const char *text)
-{
-    buf_append_str(b, "\"");
-    for (; *text; text++) {
-        if (*text == '\n')
-            buf_append_str(b, "\\n");
-        else if (*text == '"' || *text == '\\')
-            buf_printf(b, "\\%c", *text);
-        else
-            buf_append(b, text, 1);
-    }
-    buf_append_str(b, "\"");
-}
-
 /* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a
  * bare name. */
 static void mask_put_entry(struct buf *b, char *entry)
@@ -141,14 +136,14 @@ static void mask_put_entry(struct buf *b, char *entry)
     if (last > first) {
         *last = 0;
         buf_append_str(b, " ");
-        mask_put_quoted(b, first + 1);
+        config_put_quoted(b, first + 1);
     }
     buf_printf(b, "]\n\t%s", last + 1);
     if (value) {
         _cleanup_buf_ struct buf clean = BUF_INIT(CONFIG_MAX);
         git_mask_url(value, &clean);
         buf_append_str(b, " = ");
-        mask_put_quoted(b, buf_cstr(&clean) ? (const char *)clean.data : "");
+        config_put_quoted(b, buf_cstr(&clean) ? (const char *)clean.data : "");
     }
     buf_append_str(b, "\n");
 }
@@ -170,11 +165,10 @@ int git_mask_config(const char *workspace, struct buf *ret)
         r = git_run(&(struct git_call){.args = args, .owner_of = path, .out_max = CONFIG_MAX}, &out,
                     NULL);
     size_t begin = ret->len;
-    for (size_t at = 0; r == 0 && buf_cstr(&out) && at < out.len;
-         at += strlen((char *)out.data + at) + 1) {
-        _cleanup_free_ char *entry = strdup((char *)out.data + at);
-        if (entry)
-            mask_put_entry(ret, entry);
+    for (size_t at = 0, n; r == 0 && buf_cstr(&out) && at < out.len; at += n + 1) {
+        char *entry = (char *)out.data + at;
+        n = strlen(entry); /* mask_put_entry cuts it */
+        mask_put_entry(ret, entry);
     }
     if (r != 0 || ret->failed) {
         ret->len = begin;
@@ -191,7 +185,7 @@ int git_mask_config(const char *workspace, struct buf *ret)
     "{ git for-each-ref; git symbolic-ref -q HEAD; git rev-parse -q --verify HEAD; git stash "     \
     "list; }"
 
-/* $1: the object format. Files that the host has written before lie in the folder already. */
+/* Files that the host has written before lie in the folder already. */
 static const char WORKTREE_INSTALL[] =
     "set -e\n"
     "cd ~/.hutch-git\n"
@@ -203,11 +197,6 @@ static const char WORKTREE_INSTALL[] =
     "printf 'gitdir: %s\\n' \"$PWD\" >/workspace/.git\n"
     "export GIT_DIR=$PWD\n" WORKTREE_STATE " >hutch-state || true\n";
 
-static void git_worktree_free(struct git_worktree *w)
-{
-    git_repo_free(&w->repo);
-}
-
 bool git_worktree_is_linked(const char *folder)
 {
     struct stat st;
@@ -216,31 +205,15 @@ bool git_worktree_is_linked(const char *folder)
            lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Before the box is made: adds the objects to its shares. The options point into `ret`. */
-static void git_worktree_show(struct box_options *o, struct git_worktree *ret)
-{
-    *ret = (struct git_worktree){0};
-    if (!o->workspace || o->mode != BOX_COW || o->n_shares == BOX_SHARES_MAX ||
-        !git_worktree_is_linked(o->workspace))
-        return;
-    if (git_repo_open(o->workspace, &ret->repo, NULL) <
-        0) /* no git on the host, or a .git file that leads nowhere: the box has no repository
-              either */
-        return;
-    ret->needed = true;
-    o->shares[o->n_shares++] = (struct box_share){.source = ret->repo.objects, .at = OBJECTS_AT};
-}
-
-/* Runs a script in the box; what it reads is the buffer. */
+/* Runs a script in the box, which reads the input. */
 static int worktree_run(struct box *box, const char *script, const char *arg,
                         const struct buf *input, struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", arg, NULL};
     struct box_result result = {0};
-    _cleanup_fd_ int in = memfd_create("hutch-git", MFD_CLOEXEC);
-    if (in < 0 || (input && io_write_all(in, input->data, input->len) < 0) ||
-        lseek(in, 0, SEEK_SET) < 0)
-        return error_errno(err, errno, "cannot prepare the repository in the box");
+    _cleanup_fd_ int in = io_memory_file(input->data, input->len);
+    if (in < 0)
+        return error_errno(err, -in, "cannot prepare the repository in the box");
     const struct box_command c = {.argv = (char *const *)argv,
                                   .cwd = "/",
                                   .timeout_ns = GIT_TIMEOUT_NS,
@@ -260,7 +233,8 @@ static int worktree_put(struct box *box, const char *name, const struct buf *dat
                         struct error *err)
 {
     static const char SCRIPT[] = "mkdir -p ~/.hutch-git/info && cat >~/.hutch-git/\"$1\"";
-    return worktree_run(box, SCRIPT, name, data, err);
+    return data->failed ? error_set(err, ENOMEM, "no memory")
+                        : worktree_run(box, SCRIPT, name, data, err);
 }
 
 /* A file of the worktree's git directory, as it is; one that is not there is empty. */
@@ -273,24 +247,23 @@ static int worktree_put_copy(struct box *box, const char *path, const char *name
     return worktree_put(box, name, &data, err);
 }
 
-static int worktree_put_refs(const struct git_worktree *w, struct box *box, struct error *err)
+static int worktree_put_refs(const struct git_repo *repo, struct box *box, struct error *err)
 {
     struct git_refs refs = {0};
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 20);
-    int r = git_refs_read(w->repo.git_dir, NULL, &refs, err);
+    int r = git_refs_read(repo->git_dir, NULL, &refs, err);
     if (r < 0)
         return r;
     buf_append_str(&text, "# pack-refs with: sorted\n");
     for (size_t i = 0; i < refs.count; i++)
         buf_printf(&text, "%s %s\n", refs.items[i].id, refs.items[i].name);
     git_refs_free(&refs);
-    return text.failed ? error_set(err, ENOMEM, "no memory")
-                       : worktree_put(box, "packed-refs", &text, err);
+    return worktree_put(box, "packed-refs", &text, err);
 }
 
 /* What git must know to read the repository. Everything else may hold secrets, or paths of the
  * host. */
-static int worktree_put_config(const struct git_worktree *w, struct box *box, struct error *err)
+static int worktree_put_config(const struct git_repo *repo, struct box *box, struct error *err)
 {
     static const char *const args[] = {
         "config", "-z", "--get-regexp",
@@ -299,8 +272,8 @@ static int worktree_put_config(const struct git_worktree *w, struct box *box, st
         NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 10);
-    bool sha256 = strcmp(w->repo.format, "sha256") == 0;
-    int r = git_run(&(struct git_call){.git_dir = w->repo.git_dir, .args = args}, &out, err);
+    bool sha256 = strcmp(repo->format, "sha256") == 0;
+    int r = git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args}, &out, err);
     if (r < 0 || !buf_cstr(&out))
         return r < 0 ? r : error_set(err, ENOMEM, "no memory");
     buf_printf(
@@ -316,92 +289,86 @@ static int worktree_put_config(const struct git_worktree *w, struct box *box, st
     }
     if (sha256)
         buf_append_str(&text, "[extensions]\n\tobjectformat = sha256\n");
-    return text.failed ? error_set(err, ENOMEM, "no memory")
-                       : worktree_put(box, "config", &text, err);
-}
-
-/* Once the box is up, before anything runs in it. */
-static int git_worktree_install(const struct git_worktree *w, struct box *box, struct error *err)
-{
-    char head[PATH_MAX], sparse[PATH_MAX];
-    if (!w->needed)
-        return 0;
-    snprintf(head, sizeof head, "%s/HEAD", w->repo.git_dir);
-    snprintf(sparse, sizeof sparse, "%s/info/sparse-checkout", w->repo.git_dir);
-    int r = worktree_put_config(w, box, err);
-    if (r == 0)
-        r = worktree_put_refs(w, box, err);
-    if (r == 0)
-        r = worktree_put_copy(box, head, "HEAD", err);
-    if (r == 0)
-        r = worktree_put_copy(box, w->repo.index, "index", err);
-    if (r == 0)
-        r = worktree_put_copy(box, w->repo.shallow, "shallow", err);
-    if (r == 0)
-        r = worktree_put_copy(box, sparse, "info/sparse-checkout", err);
-    return r == 0 ? worktree_run(box, WORKTREE_INSTALL, w->repo.format, NULL, err) : r;
-}
-
-bool git_worktree_moved(struct box *box)
-{
-    static const char SCRIPT[] =
-        "cd ~/.hutch-git && export GIT_DIR=$PWD && " WORKTREE_STATE " | cmp -s - hutch-state";
-    return worktree_run(box, SCRIPT, "", NULL, NULL) < 0;
-}
-
-/* --- all of it --- */
-
-/* One value in quotes. */
-static void identity_put(struct buf *b, const char *key, const char *value)
-{
-    buf_printf(b, "\t%s = \"", key);
-    for (; *value; value++)
-        buf_printf(b, "%s%c", *value == '"' || *value == '\\' ? "\\" : "", *value);
-    buf_append_str(b, "\"\n");
-}
-
-static void identity_write(struct box_options *o, const char *folder, char text[BOX_GIT_SIZE])
-{
-    char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
-    _cleanup_buf_ struct buf b = BUF_INIT(BOX_GIT_SIZE - 1);
-    git_identity(folder, name, email);
-    if (!name[0] && !email[0])
-        return;
-    buf_append_str(&b, "[user]\n");
-    if (name[0])
-        identity_put(&b, "name", name);
-    if (email[0])
-        identity_put(&b, "email", email);
-    if (b.failed || !buf_cstr(&b))
-        return;
-    snprintf(text, BOX_GIT_SIZE, "%s", (const char *)b.data);
-    o->git_config = text;
-}
-
-void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
-{
-    const char *folder = o->workspace ? o->workspace : "/";
-    _cleanup_buf_ struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE - 1);
-    *ret = (struct git_box){0};
-    if (!always && !git_repo_is_above(folder))
-        return;
-    identity_write(o, folder, ret->identity);
-    if (o->mode == BOX_COW && o->workspace && git_mask_config(o->workspace, &mask) > 0 &&
-        buf_cstr(&mask)) {
-        ret->mask = strdup((const char *)mask.data);
-        o->git_mask = ret->mask ? ret->mask : "";
-    }
-    git_worktree_show(o, &ret->worktree);
+    return worktree_put(box, "config", &text, err);
 }
 
 int git_box_install(const struct git_box *g, struct box *box, struct error *err)
 {
-    return git_worktree_install(&g->worktree, box, err);
+    static const struct buf nothing;
+    const struct git_repo *repo = &g->worktree.repo;
+    char head[PATH_MAX], sparse[PATH_MAX];
+    if (!g->worktree.needed)
+        return 0;
+    snprintf(head, sizeof head, "%s/HEAD", repo->git_dir);
+    snprintf(sparse, sizeof sparse, "%s/info/sparse-checkout", repo->git_dir);
+    const char *const copies[][2] = {{head, "HEAD"},
+                                     {repo->index, "index"},
+                                     {repo->shallow, "shallow"},
+                                     {sparse, "info/sparse-checkout"}};
+    int r = worktree_put_config(repo, box, err);
+    if (r == 0)
+        r = worktree_put_refs(repo, box, err);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(copies); i++)
+        r = worktree_put_copy(box, copies[i][0], copies[i][1], err);
+    return r == 0 ? worktree_run(box, WORKTREE_INSTALL, "", &nothing, err) : r;
+}
+
+bool git_worktree_moved(struct box *box)
+{
+    static const struct buf nothing;
+    static const char SCRIPT[] =
+        "cd ~/.hutch-git && export GIT_DIR=$PWD && " WORKTREE_STATE " | cmp -s - hutch-state";
+    return worktree_run(box, SCRIPT, "", &nothing, NULL) < 0;
+}
+
+/* --- all of it --- */
+
+void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
+{
+    const char *folder = o->workspace ? o->workspace : "/";
+    char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
+    *ret = (struct git_box){0};
+    if (!always && !git_repo_is_above(folder))
+        return;
+    git_identity(folder, name, email);
+    if (name[0] || email[0]) {
+        struct buf b = BUF_INIT(BOX_GIT_SIZE - 1);
+        buf_append_str(&b, "[user]\n");
+        if (name[0]) {
+            buf_append_str(&b, "\tname = ");
+            config_put_quoted(&b, name);
+        }
+        buf_append_str(&b, email[0] ? "\n\temail = " : "");
+        if (email[0])
+            config_put_quoted(&b, email);
+        buf_append_str(&b, "\n");
+        o->git_config = ret->identity = b.failed ? NULL : buf_cstr(&b);
+        if (!ret->identity)
+            buf_free(&b);
+    }
+    if (!o->workspace || o->mode != BOX_COW)
+        return;
+    struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE - 1);
+    if (git_mask_config(o->workspace, &mask) > 0) {
+        ret->mask = buf_cstr(&mask);
+        o->git_mask = ret->mask ? ret->mask : "";
+    }
+    if (!ret->mask)
+        buf_free(&mask);
+    /* Without git on the host, or with a .git file that leads nowhere, the box has no repository
+     * either. */
+    if (o->n_shares == BOX_SHARES_MAX || !git_worktree_is_linked(o->workspace) ||
+        git_repo_open(o->workspace, &ret->worktree.repo, NULL) < 0)
+        return;
+    ret->worktree.needed = true;
+    o->shares[o->n_shares++] =
+        (struct box_share){.source = ret->worktree.repo.objects, .at = OBJECTS_AT};
 }
 
 void git_box_free(struct git_box *g)
 {
-    git_worktree_free(&g->worktree);
+    git_repo_free(&g->worktree.repo);
+    free(g->identity);
     free(g->mask);
-    g->mask = NULL;
+    g->identity = g->mask = NULL;
 }

@@ -29,8 +29,7 @@ struct git_worktree {
 };
 
 struct git_box {
-    char identity[BOX_GIT_SIZE];
-    char *mask;
+    char *identity, *mask; /* texts of configurations, or NULL */
     struct git_worktree worktree;
 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "git_box.h"
-#include "git_deliver.h"
+#include "git_transfer.h"
 #include "io.h"
 #include "banned.h"
 
@@ -28,17 +28,17 @@
 /* Holds the repository's index.lock until it is committed or dropped. */
 struct index_update {
     int lock; /* -1: not held */
-    char *lock_path, *index_path, *made_path;
+    char *lock_path, *made_path;
+    const char *index_path;
 };
 #define INDEX_NONE ((struct index_update){.lock = -1})
 
 static void index_drop(struct index_update *i)
 {
-    if (i->lock >= 0 && i->lock_path)
+    if (i->lock >= 0)
         unlink(i->lock_path);
     cleanup_close(&i->lock);
     free(i->lock_path);
-    free(i->index_path);
     free(i->made_path);
     *i = INDEX_NONE;
 }
@@ -47,32 +47,23 @@ static void index_drop(struct index_update *i)
 static int index_lock(const struct git_repo *host, struct index_update *i, struct error *err)
 {
     struct stat st;
-    i->index_path = strdup(host->index);
-    if (!i->index_path || asprintf(&i->lock_path, "%s.lock", host->index) < 0)
-        return error_set(err, ENOMEM, "no memory");
     mode_t mode = stat(host->index, &st) == 0 ? st.st_mode & 0666 : 0644;
     i->lock = open(i->lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (i->lock < 0 && errno == EEXIST) {
         error_set(err, EBUSY, "another git is at work in your repository (index.lock)");
         return 1;
     }
-    if (i->lock < 0)
-        return error_errno(err, errno, "cannot lock the index");
-    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 &&
-        fchown(i->lock, st.st_uid, st.st_gid) < 0)
+    if (i->lock < 0 || (geteuid() == 0 && stat(host->git_dir, &st) == 0 &&
+                        fchown(i->lock, st.st_uid, st.st_gid) < 0))
         return error_errno(err, errno, "cannot lock the index");
     return 0;
 }
 
 static int index_copy(const struct git_repo *host, const struct git_transfer *t,
-                      struct index_update *i, struct error *err)
+                      const struct index_update *i, struct error *err)
 {
     struct stat st;
     _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
-    if (asprintf(&i->made_path, "%s/index", t->path) < 0) {
-        i->made_path = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
     unlink(i->made_path);
     int r = io_read_file(AT_FDCWD, host->index, &bytes);
     if (r == -ENOENT)
@@ -85,63 +76,6 @@ static int index_copy(const struct git_repo *host, const struct git_transfer *t,
     return r < 0 ? error_errno(err, -r, "cannot read the index") : 0;
 }
 
-static int index_run(const struct git_repo *host, const struct git_transfer *t,
-                     const struct index_update *i, const char *const *args, struct buf *ret_out,
-                     struct error *err)
-{
-    _cleanup_free_ char *file = NULL;
-    if (asprintf(&file, "GIT_INDEX_FILE=%s", i->made_path) < 0) {
-        file = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
-    const char *const env[] = {file, NULL};
-    return git_run(&(struct git_call){.git_dir = t->path,
-                                      .work_tree = host->work_tree,
-                                      .args = args,
-                                      .env = env,
-                                      .hostile = true},
-                   ret_out, err);
-}
-
-static int index_empty_tree(const struct git_repo *host, const struct git_transfer *t,
-                            const struct index_update *i, char ret[GIT_ID_SIZE], struct error *err)
-{
-    static const char *const args[] = {"mktree", NULL};
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
-    int r = index_run(host, t, i, args, &out, err);
-    char *text = r == 0 ? buf_cstr(&out) : NULL;
-    if (text)
-        text[strcspn(text, "\n")] = 0;
-    if (r == 0 && (!text || !git_id_is_valid(text)))
-        r = error_set(err, EPROTO, "git mktree gave no tree");
-    if (r == 0)
-        snprintf(ret, GIT_ID_SIZE, "%s", text);
-    return r > 0 ? -EIO : r;
-}
-
-static int index_move(const struct git_repo *host, const struct git_transfer *t,
-                      const struct index_update *i, const char *from, const char *to,
-                      struct error *err)
-{
-    char none[GIT_ID_SIZE];
-    struct error why = {0};
-    int r = *from ? 0 : index_empty_tree(host, t, i, none, err);
-    if (r < 0)
-        return r;
-    const char *const merge[] = {"read-tree", "-i", "-m", *from ? from : none, to, NULL};
-    static const char *const refresh[] = {"update-index", "-q", "--refresh", NULL};
-    r = index_run(host, t, i, merge, NULL, &why);
-    if (r < 0)
-        return error_set(err, -r, "%s", why.text);
-    if (r > 0) {
-        error_set(err, EBUSY, "what you have staged is in the way");
-        return 1;
-    }
-    r = index_run(host, t, i, refresh, NULL,
-                  &why); /* its status only says that there are changes */
-    return r < 0 ? error_set(err, -r, "%s", why.text) : 0;
-}
-
 /* Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that
  * belongs to `from` ("": no commit yet). What the person has staged stays staged. 0; 1 if that is
  * not possible, with the reason in err; or a negative errno. */
@@ -149,17 +83,47 @@ static int index_prepare(const struct git_repo *host, const struct git_transfer 
                          const char *from, const char *to, struct index_update *ret,
                          struct error *err)
 {
+    static const char *const empty_tree[] = {"mktree", NULL};
+    static const char *const refresh[] = {"update-index", "-q", "--refresh", NULL};
+    char none[GIT_ID_SIZE];
     _cleanup_(index_drop) struct index_update i = INDEX_NONE;
+    i.index_path = host->index;
+    i.lock_path = str_printf("%s.lock", host->index);
+    i.made_path = str_printf("%s/index", t->path);
+    _cleanup_free_ char *file = str_printf("GIT_INDEX_FILE=%s", i.made_path);
+    if (!i.lock_path || !i.made_path || !file)
+        return error_set(err, ENOMEM, "no memory");
     int r = index_lock(host, &i, err);
     if (r == 0)
         r = index_copy(host, t, &i, err);
-    if (r == 0)
-        r = index_move(host, t, &i, from, to, err);
-    if (r == 0) {
-        *ret = i;
-        i = INDEX_NONE;
+    if (r != 0)
+        return r;
+
+    const char *const env[] = {file, NULL};
+    struct git_call call = {
+        .git_dir = t->path, .work_tree = host->work_tree, .env = env, .hostile = true};
+    call.args = empty_tree;
+    if (!*from) {
+        r = git_line(&call, none, sizeof none, err);
+        if (r != 0 || !git_id_is_valid(none))
+            return r < 0 ? r : error_set(err, EPROTO, "git mktree gave no tree");
+        from = none;
     }
-    return r;
+    const char *const merge[] = {"read-tree", "-i", "-m", from, to, NULL};
+    call.args = merge;
+    r = git_run(&call, NULL, err);
+    if (r > 0) {
+        error_set(err, EBUSY, "what you have staged is in the way");
+        return 1;
+    }
+    call.args = refresh; /* its status only says that there are changes */
+    if (r == 0)
+        r = git_run(&call, NULL, err);
+    if (r < 0)
+        return r;
+    *ret = i;
+    i = INDEX_NONE;
+    return 0;
 }
 
 /* Puts it in place of the repository's. */
@@ -191,9 +155,8 @@ struct delivery {
     struct head head;
     struct buf elsewhere; /* branches checked out in other worktrees, a line each */
     char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
-    char
-        head_why[ERROR_TEXT_MAX]; /* why HEAD did not become what it is in the box; empty: it did */
-    bool installed;               /* the objects are in the person's repository */
+    char head_why[ERROR_TEXT_MAX]; /* why HEAD did not follow the box's; empty: it did */
+    bool installed;                /* the objects are in the person's repository */
 };
 
 static void delivery_free(struct delivery *d)
@@ -216,40 +179,24 @@ static void delivery_say(const struct delivery *d, const char *fmt, ...)
         d->o->say(d->o->data, line);
 }
 
-/* One line of output of git in one of the two repositories; empty if git says no. */
-static int delivery_ask(const char *git_dir, const char *const *args, char *ret, size_t size,
-                        struct error *err)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
-    int r =
-        git_run(&(struct git_call){.git_dir = git_dir, .args = args, .hostile = true}, &out, err);
-    if (r < 0)
-        return r;
-    const char *text = r == 0 ? buf_cstr(&out) : "";
-    snprintf(ret, size, "%.*s", (int)strcspn(text ? text : "", "\n"), text ? text : "");
-    return 0;
-}
-
-static int delivery_read_head(struct delivery *d, struct error *err)
+/* HEAD, and the branches of other worktrees: these must not move beneath them. */
+static int delivery_read_host(struct delivery *d, struct error *err)
 {
     static const char *const branch[] = {"symbolic-ref", "-q", "HEAD", NULL};
     static const char *const commit[] = {"rev-parse", "-q", "--verify", "HEAD^{commit}", NULL};
+    static const char *const worktrees[] = {"worktree", "list", "--porcelain", NULL};
+    struct git_call call = {.git_dir = d->host->git_dir, .args = branch, .hostile = true};
     char name[4096];
-    int r = delivery_ask(d->host->git_dir, branch, name, sizeof name, err);
-    if (r == 0)
-        r = delivery_ask(d->host->git_dir, commit, d->head.id, sizeof d->head.id, err);
-    if (r == 0 && *name && !(d->head.branch = strdup(name)))
+    int r = git_line(&call, name, sizeof name, err);
+    call.args = commit;
+    if (r >= 0)
+        r = git_line(&call, d->head.id, sizeof d->head.id, err);
+    if (r >= 0 && *name && !(d->head.branch = strdup(name)))
         r = error_set(err, ENOMEM, "no memory");
-    return r;
-}
-
-/* A branch that another worktree has checked out must not move beneath it. */
-static int delivery_read_worktrees(struct delivery *d, struct error *err)
-{
-    static const char *const args[] = {"worktree", "list", "--porcelain", NULL};
-    int r =
-        git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = args}, &d->elsewhere, err);
-    return r > 0 ? -EIO : r;
+    if (r < 0)
+        return r;
+    return git_check(&(struct git_call){.git_dir = d->host->git_dir, .args = worktrees},
+                     &d->elsewhere, err);
 }
 
 static bool delivery_elsewhere(struct delivery *d, const char *branch)
@@ -321,28 +268,28 @@ static int delivery_install_objects(struct delivery *d, struct error *err)
 {
     static const char *const args[] = {"index-pack", "--stdin", NULL};
     struct stat st;
-    _cleanup_free_ char *objects = NULL;
     if (d->installed || !d->from->pack)
         return 0;
     _cleanup_fd_ int fd = open(d->from->pack, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
         return error_errno(err, fd < 0 ? errno : EIO, "cannot read the box's commits");
-    if (asprintf(&objects, "GIT_OBJECT_DIRECTORY=%s", d->host->objects) < 0)
+    _cleanup_free_ char *objects = str_printf("GIT_OBJECT_DIRECTORY=%s", d->host->objects);
+    if (!objects)
         return error_set(err, ENOMEM, "no memory");
     const char *const env[] = {objects, NULL};
     void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return error_errno(err, errno, "cannot read the box's commits");
-    int r = git_run(&(struct git_call){.git_dir = d->from->path,
-                                       .args = args,
-                                       .env = env,
-                                       .input = bytes,
-                                       .n_input = (size_t)st.st_size,
-                                       .hostile = true},
-                    NULL, err);
+    int r = git_check(&(struct git_call){.git_dir = d->from->path,
+                                         .args = args,
+                                         .env = env,
+                                         .input = bytes,
+                                         .n_input = (size_t)st.st_size,
+                                         .hostile = true},
+                      NULL, err);
     munmap(bytes, (size_t)st.st_size);
     d->installed = r == 0;
-    return r > 0 ? -EIO : r;
+    return r;
 }
 
 /* Sets a ref from a value that it must have: `old` "" means that there must be none, NULL that it
@@ -436,8 +383,11 @@ static int head_move(struct delivery *d, struct error *err)
     int r = delivery_install_objects(d, err);
     if (r == 0)
         r = index_prepare(d->host, t, d->head.id, t->head_id, &index, err);
-    if (r == 0)
-        r = delivery_ask(d->host->git_dir, ask, now, sizeof now, err);
+    if (r == 0) {
+        r = git_line(&(struct git_call){.git_dir = d->host->git_dir, .args = ask, .hostile = true},
+                     now, sizeof now, err);
+        r = r < 0 ? r : 0;
+    }
     if (r == 0 && strcmp(now, d->head.branch ? d->head.branch : "") != 0) {
         error_set(err, EBUSY, "you changed to another branch meanwhile");
         r = 1;
@@ -548,9 +498,9 @@ static int stashes_deliver(struct delivery *d, struct error *err)
         return 0;
     const char *own = NULL;
     if (git_refs_find(&t->host, "refs/stash")) {
-        int r = git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = list}, &out, err);
-        if (r != 0)
-            return r < 0 ? r : -EIO;
+        int r = git_check(&(struct git_call){.git_dir = d->host->git_dir, .args = list}, &out, err);
+        if (r < 0)
+            return r;
         own = buf_cstr(&out);
     }
     for (size_t i = t->n_stashes; i-- > 0;) {
@@ -577,9 +527,7 @@ int git_deliver(const struct git_repo *host, const struct git_transfer *from,
     _cleanup_(delivery_free) struct delivery d = {
         .host = host, .from = from, .o = o, .elsewhere = BUF_INIT(0)};
     git_identity(host->work_tree, d.name, d.email);
-    int r = delivery_read_head(&d, err);
-    if (r == 0)
-        r = delivery_read_worktrees(&d, err);
+    int r = delivery_read_host(&d, err);
     if (r == 0)
         r = head_deliver(&d, err);
     for (size_t i = 0; r == 0 && i < from->refs.count; i++)

@@ -10,35 +10,15 @@
 #include "utf8.h"
 #include "banned.h"
 
+/* --- repositories --- */
+
 void git_repo_free(struct git_repo *r)
 {
-    free(r->work_tree);
-    free(r->git_dir);
-    free(r->common_dir);
-    free(r->objects);
-    free(r->index);
-    free(r->shallow);
+    char *const strings[] = {r->work_tree, r->git_dir, r->common_dir,
+                             r->objects,   r->index,   r->shallow};
+    for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+        free(strings[i]);
     *r = (struct git_repo){0};
-}
-
-/* One line each, in the order of the arguments below. A path with a newline in it gives too many.
- */
-static int repo_take_facts(char *text, struct git_repo *r)
-{
-    char *lines[8] = {0};
-    size_t n = 0;
-    for (char *line; (line = strsep(&text, "\n")) && *line; n++)
-        if (n < ARRAY_SIZE(lines))
-            lines[n] = line;
-    if (n != 7 || strlen(lines[5]) >= sizeof r->format)
-        return -EINVAL;
-    char **const paths[] = {&r->git_dir, &r->common_dir, &r->objects, &r->index, &r->shallow};
-    for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-        if (lines[i][0] != '/' || !(*paths[i] = strdup(lines[i])))
-            return -EINVAL;
-    snprintf(r->format, sizeof r->format, "%s", lines[5]);
-    r->is_shallow = strcmp(lines[6], "true") == 0;
-    return 0;
 }
 
 int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err)
@@ -56,75 +36,91 @@ int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err
                                        "--show-object-format",
                                        "--is-shallow-repository",
                                        NULL};
-    struct git_repo r = {0};
+    _cleanup_git_repo_ struct git_repo r = {.work_tree = strdup(work_tree)};
     struct stat st;
-    _cleanup_free_ char *dot_git = NULL;
+    _cleanup_free_ char *dot_git = str_printf("%s/.git", work_tree);
     _cleanup_buf_ struct buf out = BUF_INIT(0);
-    if (asprintf(&dot_git, "%s/.git", work_tree) < 0)
+    if (!dot_git || !r.work_tree)
         return error_set(err, ENOMEM, "no memory");
+    /* A .git that is a link into somewhere else is nobody's ordinary repository. */
     if (lstat(dot_git, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
         return -ENOENT;
-    /* A .git that is a link into somewhere else is nobody's ordinary repository. */
     int s = git_run(&(struct git_call){.git_dir = dot_git, .work_tree = work_tree, .args = args},
                     &out, err);
     if (s != 0)
         return s < 0 ? s : error_wrap(err, "cannot read the repository %.300s", work_tree);
-    r.work_tree = strdup(work_tree);
-    if (!r.work_tree || !buf_cstr(&out) || repo_take_facts((char *)out.data, &r) < 0) {
-        git_repo_free(&r);
+
+    /* One line each, in the order of the arguments. A path with a newline gives too many. */
+    char **const paths[] = {&r.git_dir, &r.common_dir, &r.objects, &r.index, &r.shallow};
+    char *text = buf_cstr(&out), *lines[8] = {0};
+    size_t n = 0;
+    for (char *line; (line = strsep(&text, "\n")) && *line; n++)
+        if (n < ARRAY_SIZE(lines))
+            lines[n] = line;
+    bool good = n == 7 && strlen(lines[5]) < sizeof r.format;
+    for (size_t i = 0; good && i < ARRAY_SIZE(paths); i++)
+        good = lines[i][0] == '/' && (*paths[i] = strdup(lines[i]));
+    if (!good)
         return error_set(err, EINVAL,
                          "cannot read the repository %.300s: its path has a line break", work_tree);
-    }
+    snprintf(r.format, sizeof r.format, "%s", lines[5]);
+    r.is_shallow = strcmp(lines[6], "true") == 0;
     *ret = r;
+    r = (struct git_repo){0};
     return 0;
 }
 
-/* Has it a .git? */
-static bool repo_is_top(const char *folder, size_t n)
+/* Bytes of the nearest folder at or above this one that holds a .git; 0: there is none. */
+static size_t repo_top_length(const char *folder, const char *not_above)
 {
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%.*s/.git", (int)n, folder) < (int)sizeof path &&
-           access(path, F_OK) == 0;
-}
-
-static size_t repo_parent_length(const char *folder, size_t n)
-{
-    while (n > 0 && folder[n - 1] != '/')
-        n--;
-    return n > 0 ? n - 1 : 0;
+    for (size_t n = strlen(folder); n > 0;) {
+        char path[PATH_MAX];
+        if (not_above && strlen(not_above) == n && strncmp(not_above, folder, n) == 0)
+            return 0;
+        if (snprintf(path, sizeof path, "%.*s/.git", (int)n, folder) < (int)sizeof path &&
+            access(path, F_OK) == 0)
+            return n;
+        while (n > 0 && folder[n - 1] != '/')
+            n--;
+        n -= n > 0;
+    }
+    return 0;
 }
 
 bool git_repo_is_above(const char *folder)
 {
-    for (size_t n = strlen(folder); n > 0; n = repo_parent_length(folder, n))
-        if (repo_is_top(folder, n))
-            return true;
-    return false;
+    return repo_top_length(folder, NULL) > 0;
 }
 
 char *git_repo_top(const char *folder)
 {
     const char *home = getenv("HOME");
     _cleanup_free_ char *real_home = home && *home ? realpath(home, NULL) : NULL;
-    for (size_t n = strlen(folder); n > 0; n = repo_parent_length(folder, n)) {
-        if (real_home && strlen(real_home) == n && strncmp(real_home, folder, n) == 0)
-            return NULL;
-        if (repo_is_top(folder, n))
-            return strndup(folder, n);
-    }
-    return NULL;
+    size_t n = repo_top_length(folder, real_home);
+    return n ? strndup(folder, n) : NULL;
 }
 
 int git_repo_init(const char *work_tree, struct error *err)
 {
     const char *const args[] = {"init", "-q", "--template=", work_tree, NULL};
-    int r = git_run(&(struct git_call){.args = args, .owner_of = work_tree}, NULL, err);
-    return r > 0 ? -EIO : r;
+    return git_check(&(struct git_call){.args = args, .owner_of = work_tree}, NULL, err);
+}
+
+int git_make_temporary(const char *name, char **ret, struct error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    _cleanup_free_ char *path =
+        str_printf("%.400s/%s-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp", name);
+    if (!path)
+        return error_set(err, ENOMEM, "no memory");
+    if (!mkdtemp(path))
+        return error_errno(err, errno, "cannot make a temporary folder %s", path);
+    *ret = TAKE_PTR(path);
+    return 0;
 }
 
 static int tree_remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
 {
-    (void)st, (void)where;
     return type == FTW_DP ? rmdir(path) : unlink(path);
 }
 
@@ -133,10 +129,7 @@ void git_remove_tree(const char *path)
     nftw(path, tree_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-void git_repo_remove(const struct git_repo *r)
-{
-    git_remove_tree(r->git_dir);
-}
+/* --- refs --- */
 
 void git_refs_free(struct git_refs *r)
 {
@@ -205,6 +198,8 @@ int git_refs_read(const char *git_dir, const char *prefix, struct git_refs *ret,
     return 0;
 }
 
+/* --- names --- */
+
 bool git_id_is_valid(const char *id)
 {
     size_t n = strspn(id, "0123456789abcdef");
@@ -213,17 +208,13 @@ bool git_id_is_valid(const char *id)
 
 static bool ref_component_is_safe(const char *at, size_t n)
 {
-    static const char LOCK[] = ".lock";
     if (n == 0 || at[0] == '.' || at[0] == '-' || at[n - 1] == '.' || (n == 1 && at[0] == '@') ||
-        (n == 4 && memcmp(at, "HEAD", 4) == 0))
-        return false;
-    if (n >= sizeof LOCK - 1 && memcmp(at + n - (sizeof LOCK - 1), LOCK, sizeof LOCK - 1) == 0)
+        (n == 4 && memcmp(at, "HEAD", 4) == 0) || (n >= 5 && memcmp(at + n - 5, ".lock", 5) == 0))
         return false;
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)at[i];
-        if (c <= ' ' || c == 0x7f || strchr("~^:?*[\\\"'`$;|&<>(){}!", c))
-            return false;
-        if (i + 1 < n && c == '.' && at[i + 1] == '.')
+        if (c <= ' ' || c == 0x7f || strchr("~^:?*[\\\"'`$;|&<>(){}!", c) ||
+            (i + 1 < n && c == '.' && at[i + 1] == '.'))
             return false;
     }
     return true;
@@ -263,7 +254,7 @@ static bool path_has_component(const char *path, const char *name)
 }
 
 /* `rest` is relative to the .git. A submodule's repository lies in modules/NAME, with the same
- * names. */
+ * names; NAME may have slashes, so that they are looked for at any depth there. */
 static enum git_path_kind git_path_kind_of(const char *rest)
 {
     static const char *const COMMITS[] = {"refs/",       "objects/", "logs/",

@@ -1,7 +1,62 @@
-/* A repository on the host, the refs of any repository, and paths beneath a .git. */
+/*
+ * git on the host: running it; repositories, refs, and paths beneath a .git.
+ *
+ * git starts with an environment of its own: no variable of the caller's, no configuration but the
+ * repository's (and the person's, only where a call asks for it), no hook, no file system monitor,
+ * no transport, no replaced objects, no background maintenance. Its output, memory and time are
+ * bounded. Where root works in the repository of somebody else, git runs as that user.
+ *
+ * Never run git in a folder that a box can write (mode direct): its .git/config could name
+ * programs.
+ */
 #pragma once
 
-#include "git_run.h"
+#include <stdint.h>
+
+#include "buf.h"
+#include "child.h"
+#include "error.h"
+
+#define GIT_OUTPUT_MAX (64u << 20) /* bytes of stdout, unless a call says otherwise */
+#define GIT_TIMEOUT_NS (120 * 1000000000LL)
+#define GIT_MEMORY_MAX (4ull << 30) /* address space of a git that reads what a box made */
+
+struct git_call {
+    const char *git_dir;     /* NULL: no repository */
+    const char *work_tree;   /* NULL: none */
+    const char *folder;      /* it runs in; NULL: the work tree, else the root */
+    const char *const *args; /* the subcommand and its arguments, ended by NULL */
+    const char *const *env;  /* more KEY=VALUE, which win over ours; ended by NULL, or NULL */
+    const void *input;       /* what it reads */
+    size_t n_input;
+    const char *owner_of; /* git runs as its owner, if we are root; NULL: git_dir, else work_tree */
+    uint64_t out_max;     /* 0: GIT_OUTPUT_MAX */
+    int64_t timeout_ns;   /* 0: GIT_TIMEOUT_NS */
+    int cancel;           /* ends it when it becomes readable; 0 or -1: nothing does */
+    bool personal; /* with the person's own configuration, home and SSH agent: to reach a remote */
+    bool hostile;  /* reads bytes that a box made: memory is bounded, too */
+};
+
+/* Runs git to its end. 0, or its exit status if that is not 0 (err says what git complained about),
+ * or a negative errno: -ENOENT (there is no git here), -ETIMEDOUT, -ENOBUFS, -ECANCELED. `ret_out`
+ * gets what git wrote to stdout, is initialised here and freed by the caller in any case; NULL:
+ * dropped. */
+int git_run(const struct git_call *c, struct buf *ret_out, struct error *err);
+
+/* The same, but an exit status that is not 0 becomes -EIO. */
+int git_check(const struct git_call *c, struct buf *ret_out, struct error *err);
+
+/* As git_run, with the first line of stdout; empty if git says no. */
+int git_line(const struct git_call *c, char *ret, size_t size, struct error *err);
+
+/* The same in two steps, for a caller that feeds its input (child.in) meanwhile. git_run_finish is
+ * called exactly once; it closes child.in. */
+int git_run_begin(const struct git_call *c, struct child *ret, struct error *err);
+int git_run_finish(const struct git_call *c, struct child *child, struct buf *ret_out,
+                   struct error *err);
+
+/* Is there a git on this host? */
+bool git_available(void);
 
 #define GIT_ID_SIZE   65 /* SHA-256 in hex, and a NUL */
 #define GIT_REFS_MAX  100000u
@@ -25,15 +80,14 @@ bool git_repo_is_above(const char *folder);
 
 /* The top of the work tree that a folder lies in: the nearest folder at or above it that holds a
  * .git, as far as the person's home, which is never one (a repository of dot files is not meant). A
- * new string, or NULL.
- */
+ * new string, or NULL. */
 char *git_repo_top(const char *folder);
 
 /* Makes an empty one, without hooks. */
 int git_repo_init(const char *work_tree, struct error *err);
 
-/* Removes the .git of a repository that was made a moment ago; or any folder of ours. */
-void git_repo_remove(const struct git_repo *r);
+/* A temporary folder of ours: NAME-XXXXXX beneath $TMPDIR or /tmp, a new string. */
+int git_make_temporary(const char *name, char **ret, struct error *err);
 void git_remove_tree(const char *path);
 void git_repo_free(struct git_repo *r);
 #define _cleanup_git_repo_ _cleanup_(git_repo_free)
@@ -66,14 +120,13 @@ bool git_ref_name_is_safe(const char *name);
 
 /* Paths beneath a .git, as a box's list of changes has them. */
 enum git_path_kind {
-    GIT_PATH_OTHER,    /* the index, messages, locks: nothing that is worth a word */
+    GIT_PATH_OTHER,    /* the index, messages, locks: not reported */
     GIT_PATH_COMMITS,  /* refs, objects, reflogs: there may be commits to deliver */
     GIT_PATH_SETTINGS, /* hooks and configuration, which git on the host would act on */
 };
 
 struct git_path {
-    size_t
-        n_folder; /* bytes of the folder that holds the .git, without a slash; 0: the workspace */
+    size_t n_folder; /* bytes of the folder that holds the .git, no slash; 0: the workspace */
     enum git_path_kind kind;
     bool in_module; /* it belongs to a submodule's repository, beneath .git/modules */
 };

@@ -15,6 +15,7 @@
 #define LIST_MAX       (16u << 20) /* bytes of what the box says about its refs */
 #define PAST_MAX       "1000"
 #define PACK_MAX       (1ull << 30)
+#define IDS_MAX        (64u << 20)
 #define STASH_TEXT_MAX 200
 
 /* Runs in the box, where a hostile repository may do what it likes. GIT_DIR keeps git from
@@ -42,34 +43,6 @@ static const char PACK_SCRIPT[] =
     "have=$(git rev-list --no-walk --ignore-missing --stdin)\n"
     "printf '%s\\n--not\\n%s\\n' \"$2\" \"$have\" | git -c pack.threads=1 -c pack.windowMemory=64m"
     " pack-objects -q --stdout --revs --thin --delta-base-offset\n";
-
-static const struct git_transfer_options DEFAULTS = {0};
-
-/* A file in memory that takes so many bytes and not one more: a box that says more is cut off. */
-static int room_open(size_t size, int *ret)
-{
-    _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
-        return -errno;
-    *ret = TAKE_FD(fd);
-    return 0;
-}
-
-static int room_read(int fd, struct buf *b)
-{
-    off_t n = lseek(fd, 0, SEEK_CUR);
-    void *at = n < 0 ? NULL : buf_reserve(b, (size_t)n);
-    if (!at && n != 0)
-        return -ENOMEM;
-    for (off_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)at + done, (size_t)(n - done), done);
-        if (got <= 0)
-            return -EIO;
-        done += got;
-    }
-    b->len += (size_t)n;
-    return 0;
-}
 
 /* One script in the box. Returns its exit status or a negative errno. */
 static int transfer_run(struct box *box, const char *script, const char *folder, const char *wanted,
@@ -101,21 +74,7 @@ static int transfer_run(struct box *box, const char *script, const char *folder,
     return status;
 }
 
-/* Text of a box, for a person: stash_printable, of limited length. */
-static char *stash_printable(const char *text)
-{
-    char *copy = strndup(text, STASH_TEXT_MAX);
-    if (copy && !utf8_valid((const uint8_t *)copy, strlen(copy)))
-        for (char *at = copy; *at; at++)
-            *at = (unsigned char)*at >= 0x80 ? '?' : *at;
-    for (char *at = copy; at && *at;) {
-        size_t n = utf8_character((const uint8_t *)at, strlen(at));
-        if (utf8_is_control((const uint8_t *)at, n))
-            memset(at, '?', n);
-        at += n;
-    }
-    return copy;
-}
+/* --- what the box says about its repository --- */
 
 static int transfer_take_stash(struct git_transfer *t, const char *id, const char *message)
 {
@@ -125,11 +84,21 @@ static int transfer_take_stash(struct git_transfer *t, const char *id, const cha
     if (!all)
         return -ENOMEM;
     t->stashes = all;
+    char *text = strndup(message, STASH_TEXT_MAX); /* of the box, for a person */
+    if (text && !utf8_valid((const uint8_t *)text, strlen(text)))
+        for (char *at = text; *at; at++)
+            *at = (unsigned char)*at >= 0x80 ? '?' : *at;
+    for (char *at = text; at && *at;) {
+        size_t n = utf8_character((const uint8_t *)at, strlen(at));
+        if (utf8_is_control((const uint8_t *)at, n))
+            memset(at, '?', n);
+        at += n;
+    }
     struct git_stash *one = &all[t->n_stashes];
     snprintf(one->id, sizeof one->id, "%s", id);
-    one->message = stash_printable(message);
-    t->n_stashes += one->message != NULL;
-    return one->message ? 0 : -ENOMEM;
+    one->message = text;
+    t->n_stashes += text != NULL;
+    return text ? 0 : -ENOMEM;
 }
 
 /* One line of the list. -EINVAL for what no git would say. */
@@ -172,20 +141,25 @@ static int transfer_list(struct box *box, const char *folder, const struct git_r
                          const struct git_transfer_options *o, struct git_transfer *t,
                          struct error *err)
 {
-    _cleanup_fd_ int room = -1;
+    /* A file in memory that takes so many bytes and not one more: a box that says more is cut off.
+     */
+    _cleanup_fd_ int room = memfd_create("hutch-git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     _cleanup_buf_ struct buf text = BUF_INIT(LIST_MAX + 1);
-    int r = room_open(LIST_MAX, &room);
-    if (r < 0)
-        return error_errno(err, -r, "cannot read the box's branches");
-    r = transfer_run(box, LIST_SCRIPT, folder, "", -1, room, o, err);
+    if (room < 0 || ftruncate(room, LIST_MAX) < 0 || fcntl(room, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        return error_errno(err, errno, "cannot read the box's branches");
+    int r = transfer_run(box, LIST_SCRIPT, folder, "", -1, room, o, err);
     if (r < 0)
         return r;
     if (r == 90 || r == 127)
         return error_set(err, ENODATA, "there is no git in the box");
     if (r != 0)
         return error_set(err, ENODATA, "the box has no git repository there that git can read");
-    r = room_read(room, &text);
-    char *at = r < 0 ? NULL : buf_cstr(&text);
+    off_t n = lseek(room, 0, SEEK_CUR);
+    void *to = n < 0 ? NULL : buf_reserve(&text, (size_t)n + 1);
+    if (!to || pread(room, to, (size_t)n, 0) != n)
+        return error_set(err, EIO, "cannot read the box's branches");
+    text.len = (size_t)n;
+    char *at = buf_cstr(&text);
     for (char *line; r == 0 && at && (line = strsep(&at, "\n"));)
         r = *line ? transfer_take_line(t, host, line) : 0;
     if (r == -ENOTSUP)
@@ -197,21 +171,7 @@ static int transfer_list(struct box *box, const char *folder, const struct git_r
                  : 0;
 }
 
-void git_transfer_free(struct git_transfer *t)
-{
-    if (t->path)
-        git_remove_tree(t->path);
-    for (size_t i = 0; i < t->n_stashes; i++)
-        free(t->stashes[i].message);
-    free(t->stashes);
-    free(t->path);
-    free(t->head);
-    free(t->pack);
-    git_refs_free(&t->refs);
-    git_refs_free(&t->past);
-    git_refs_free(&t->host);
-    *t = (struct git_transfer){0};
-}
+/* --- the quarantine --- */
 
 static int quarantine_write(const char *folder, const char *name, const void *data, size_t n)
 {
@@ -222,68 +182,41 @@ static int quarantine_write(const char *folder, const char *name, const void *da
     return fd < 0 ? -errno : io_write_all(fd, data, n);
 }
 
-/* The person's objects, its shallow boundary, and attributes that keep every filter out. */
-static int quarantine_fill(struct git_transfer *t, const struct git_repo *host)
+/* A bare repository with the person's objects, its shallow boundary, and attributes that keep every
+ * filter out. */
+static int quarantine_make(struct git_transfer *t, const struct git_repo *host, struct error *err)
 {
     static const char NO_FILTERS[] = "* -text -ident !filter !diff !merge !working-tree-encoding\n";
-    char info[PATH_MAX];
-    _cleanup_free_ char *alternates = NULL;
-    _cleanup_buf_ struct buf shallow = BUF_INIT(64u << 20);
-    snprintf(info, sizeof info, "%s/info", t->path);
-    if (asprintf(&alternates, "%s\n", host->objects) < 0 ||
-        (mkdir(info, 0755) < 0 && errno != EEXIST))
-        return -ENOMEM;
-    int r = quarantine_write(t->path, "objects/info/alternates", alternates, strlen(alternates));
+    _cleanup_buf_ struct buf shallow = BUF_INIT(IDS_MAX);
+    char format[32], text[PATH_MAX + 2];
+    struct stat st;
+    int r = git_make_temporary("hutch-git", &t->path, err);
+    if (r < 0)
+        return r;
+    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 && chown(t->path, st.st_uid, st.st_gid) < 0)
+        return error_errno(err, errno, "cannot make a temporary folder");
+    snprintf(format, sizeof format, "--object-format=%s", host->format);
+    const char *const args[] = {"init", "-q", "--bare", "--template=", format, t->path, NULL};
+    r = git_check(&(struct git_call){.args = args, .owner_of = t->path}, NULL, err);
+    if (r < 0)
+        return r;
+    snprintf(text, sizeof text, "%s/info", t->path);
+    if (mkdir(text, 0755) < 0 && errno != EEXIST)
+        r = -errno;
+    if (snprintf(text, sizeof text, "%s\n", host->objects) >= (int)sizeof text)
+        r = -ENAMETOOLONG;
+    if (r == 0)
+        r = quarantine_write(t->path, "objects/info/alternates", text, strlen(text));
     if (r == 0)
         r = quarantine_write(t->path, "info/attributes", NO_FILTERS, sizeof NO_FILTERS - 1);
     if (r == 0 && host->is_shallow)
         r = io_read_file(AT_FDCWD, host->shallow, &shallow);
-    return r == 0 && shallow.len ? quarantine_write(t->path, "shallow", shallow.data, shallow.len)
-                                 : r;
-}
-
-static int quarantine_make(struct git_transfer *t, const struct git_repo *host, struct error *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    char format[32];
-    struct stat st;
-    snprintf(format, sizeof format, "--object-format=%s", host->format);
-    if (asprintf(&t->path, "%s/hutch-git-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") < 0) {
-        t->path = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
-    if (!mkdtemp(t->path)) {
-        int r = error_errno(err, errno, "cannot make a temporary folder %s", t->path);
-        free(TAKE_PTR(t->path));
-        return r;
-    }
-    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 && chown(t->path, st.st_uid, st.st_gid) < 0)
-        return error_errno(err, errno, "cannot make a temporary folder");
-    const char *const args[] = {"init", "-q", "--bare", "--template=", format, t->path, NULL};
-    int s = git_run(&(struct git_call){.args = args, .owner_of = t->path}, NULL, err);
-    if (s != 0)
-        return s < 0 ? s : -EIO;
-    int r = quarantine_fill(t, host);
+    if (r == 0 && shallow.len)
+        r = quarantine_write(t->path, "shallow", shallow.data, shallow.len);
     return r < 0 ? error_errno(err, -r, "cannot prepare a temporary repository") : 0;
 }
 
-/* Ids that the host has no ref for, once each; one more than are allowed are enough. */
-static int transfer_wanted(const struct git_transfer *t, struct git_refs *ret)
-{
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < t->refs.count && ret->count <= GIT_TRANSFER_REFS_MAX; i++)
-        if (!git_refs_have_id(&t->host, t->refs.items[i].id) &&
-            !git_refs_have_id(ret, t->refs.items[i].id))
-            r = git_refs_add(ret, t->refs.items[i].name, t->refs.items[i].id);
-    for (size_t i = 0; r == 0 && i < t->n_stashes; i++)
-        if (!git_refs_have_id(&t->host, t->stashes[i].id) &&
-            !git_refs_have_id(ret, t->stashes[i].id))
-            r = git_refs_add(ret, "stash", t->stashes[i].id);
-    if (r == 0 && t->head_id[0] && !git_refs_have_id(&t->host, t->head_id) &&
-        !git_refs_have_id(ret, t->head_id))
-        r = git_refs_add(ret, "HEAD", t->head_id);
-    return r;
-}
+/* --- the objects --- */
 
 static void refs_append_ids(struct buf *b, const char *prefix, const struct git_refs *refs)
 {
@@ -291,28 +224,13 @@ static void refs_append_ids(struct buf *b, const char *prefix, const struct git_
         buf_printf(b, "%s%s\n", prefix, refs->items[i].id);
 }
 
-static int text_open(const struct buf *text, int *ret)
+/* Adds an id that the host has no ref for, once; one more than are allowed are enough. */
+static int wanted_add(const struct git_transfer *t, const char *id, struct git_refs *wanted)
 {
-    _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC);
-    if (fd < 0 || io_write_all(fd, text->data, text->len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return -errno;
-    *ret = TAKE_FD(fd);
-    return 0;
-}
-
-/* index-pack prints "pack", a tab and the pack's name. */
-static int transfer_take_pack_name(struct git_transfer *t, struct buf *out, struct error *err)
-{
-    char *text = buf_cstr(out), *tab = text ? strchr(text, '\t') : NULL;
-    if (!tab || strcspn(tab + 1, "\n") > 64)
-        return error_set(err, EPROTO, "git index-pack did not name the pack");
-    tab[1 + strcspn(tab + 1, "\n")] = 0;
-    if (!git_id_is_valid(tab + 1) ||
-        asprintf(&t->pack, "%s/objects/pack/pack-%s.pack", t->path, tab + 1) < 0) {
-        t->pack = NULL;
-        return error_set(err, EPROTO, "git index-pack did not name the pack");
-    }
-    return 0;
+    if (!id[0] || wanted->count > GIT_TRANSFER_REFS_MAX || git_refs_have_id(&t->host, id) ||
+        git_refs_have_id(wanted, id))
+        return 0;
+    return git_refs_add(wanted, "", id);
 }
 
 /* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by
@@ -341,39 +259,71 @@ static int transfer_receive_pack(struct box *box, const char *folder, const char
     r = git_run_finish(&call, &git, &out, &said);
     if (status < 0)
         return status;
-    if (r != 0) {
-        if (r == -ECANCELED)
-            return error_set(err, ECANCELED, "interrupted");
+    if (r == -ECANCELED)
+        return error_set(err, ECANCELED, "interrupted");
+    if (r != 0)
         return error_set(err, EBADMSG, "%s", said.text);
-    }
-    return transfer_take_pack_name(t, &out, err);
+    /* index-pack prints "pack", a tab and the pack's name. */
+    char *text = buf_cstr(&out), *name = text ? strchr(text, '\t') : NULL;
+    if (name)
+        name[1 + strcspn(name + 1, "\n")] = 0;
+    if (name && git_id_is_valid(name + 1))
+        t->pack = str_printf("%s/objects/pack/pack-%s.pack", t->path, name + 1);
+    return t->pack ? 0 : error_set(err, EPROTO, "git index-pack did not name the pack");
 }
 
-/* All that the new refs reach must be there, as `git fetch` checks it. */
-static int transfer_check_connected(const struct git_transfer *t, const struct git_refs *wanted,
-                                    const struct git_transfer_options *o, struct error *err)
+static int transfer_objects(struct box *box, const char *folder,
+                            const struct git_transfer_options *o, struct git_transfer *t,
+                            struct error *err)
 {
-    static const char *const args[] = {"rev-list", "--objects", "--quiet", "--stdin", NULL};
-    _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
-    refs_append_ids(&in, "", wanted);
+    static const char *const connected[] = {"rev-list", "--objects", "--quiet", "--stdin", NULL};
+    struct git_refs wanted = {0};
+    _cleanup_buf_ struct buf ids = BUF_INIT(1u << 20), have = BUF_INIT(IDS_MAX),
+                             in = BUF_INIT(IDS_MAX);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < t->refs.count; i++)
+        r = wanted_add(t, t->refs.items[i].id, &wanted);
+    for (size_t i = 0; r == 0 && i < t->n_stashes; i++)
+        r = wanted_add(t, t->stashes[i].id, &wanted);
+    if (r == 0)
+        r = wanted_add(t, t->head_id, &wanted);
+    size_t count = wanted.count;
+    refs_append_ids(&ids, "", &wanted);
+    refs_append_ids(&have, "", &t->host);
+    refs_append_ids(&in, "", &wanted);
     refs_append_ids(&in, "^", &t->host);
-    if (in.failed)
+    git_refs_free(&wanted);
+    if (r < 0 || have.failed || in.failed)
         return error_set(err, ENOMEM, "no memory");
-    int r = git_run(&(struct git_call){.git_dir = t->path,
-                                       .args = args,
-                                       .input = in.data,
-                                       .n_input = in.len,
-                                       .timeout_ns = o->timeout_ns,
-                                       .cancel = o->cancel,
-                                       .hostile = true},
-                    NULL, err);
+    if (count == 0)
+        return 0;
+    const char *text = count > GIT_TRANSFER_REFS_MAX ? NULL : buf_cstr(&ids);
+    if (!text)
+        return error_set(err, E2BIG, "the box has more than %u new branches, tags and stashes",
+                         GIT_TRANSFER_REFS_MAX);
+    _cleanup_fd_ int have_fd = io_memory_file(have.data, have.len);
+    if (have_fd < 0)
+        return error_errno(err, -have_fd, "cannot ask the box for its commits");
+    r = transfer_receive_pack(box, folder, text, have_fd, o, t, err);
+    if (r < 0)
+        return r;
+
+    /* All that the new refs reach must be there, as `git fetch` checks it. */
+    r = git_run(&(struct git_call){.git_dir = t->path,
+                                   .args = connected,
+                                   .input = in.data,
+                                   .n_input = in.len,
+                                   .timeout_ns = o->timeout_ns,
+                                   .cancel = o->cancel,
+                                   .hostile = true},
+                NULL, err);
     return r <= 0 ? r : error_set(err, EBADMSG, "objects are missing");
 }
 
 static int transfer_name_refs(const struct git_transfer *t, struct error *err)
 {
     static const char *const args[] = {"update-ref", "--stdin", NULL};
-    _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
+    _cleanup_buf_ struct buf in = BUF_INIT(IDS_MAX);
     for (size_t i = 0; i < t->refs.count; i++)
         buf_printf(&in, "create refs/box/%s %s\n", t->refs.items[i].name + strlen("refs/"),
                    t->refs.items[i].id);
@@ -393,38 +343,10 @@ static int transfer_name_refs(const struct git_transfer *t, struct error *err)
     return r <= 0 ? r : -EBADMSG;
 }
 
-static int transfer_objects(struct box *box, const char *folder,
-                            const struct git_transfer_options *o, struct git_transfer *t,
-                            struct error *err)
-{
-    struct git_refs wanted = {0};
-    _cleanup_buf_ struct buf ids = BUF_INIT(1u << 20);
-    _cleanup_buf_ struct buf have = BUF_INIT(64u << 20);
-    _cleanup_fd_ int have_fd = -1;
-    int r = transfer_wanted(t, &wanted);
-    refs_append_ids(&ids, "", &wanted);
-    refs_append_ids(&have, "", &t->host);
-    if (r < 0 || have.failed)
-        r = error_set(err, ENOMEM, "no memory");
-    else if (wanted.count > GIT_TRANSFER_REFS_MAX || ids.failed ||
-             (wanted.count && !buf_cstr(&ids)))
-        r = error_set(err, E2BIG, "the box has more than %u new branches, tags and stashes",
-                      GIT_TRANSFER_REFS_MAX);
-    else if (wanted.count && (r = text_open(&have, &have_fd)) < 0)
-        r = error_errno(err, -r, "cannot ask the box for its commits");
-    if (r == 0 && wanted.count)
-        r = transfer_receive_pack(box, folder, (const char *)ids.data, have_fd, o, t, err);
-    if (r == 0 && wanted.count)
-        r = transfer_check_connected(t, &wanted, o, err);
-    git_refs_free(&wanted);
-    return r;
-}
-
 int git_transfer(struct box *box, const char *folder, const struct git_repo *host,
                  const struct git_transfer_options *o, struct git_transfer *ret, struct error *err)
 {
     _cleanup_git_transfer_ struct git_transfer t = {0};
-    o = o ? o : &DEFAULTS;
     int r = transfer_list(box, folder, host, o, &t, err);
     if (r == 0)
         r = git_refs_read(host->git_dir, NULL, &t.host, err);
@@ -439,4 +361,20 @@ int git_transfer(struct box *box, const char *folder, const struct git_repo *hos
         t = (struct git_transfer){0};
     }
     return r;
+}
+
+void git_transfer_free(struct git_transfer *t)
+{
+    if (t->path)
+        git_remove_tree(t->path);
+    for (size_t i = 0; i < t->n_stashes; i++)
+        free(t->stashes[i].message);
+    free(t->stashes);
+    free(t->path);
+    free(t->head);
+    free(t->pack);
+    git_refs_free(&t->refs);
+    git_refs_free(&t->past);
+    git_refs_free(&t->host);
+    *t = (struct git_transfer){0};
 }

@@ -38,8 +38,7 @@ struct git_transfer {
     char head_id[GIT_ID_SIZE]; /* its commit; empty: none yet */
     struct git_stash *stashes; /* newest first */
     size_t n_stashes;
-    struct git_refs
-        past; /* commits that HEAD of the box was at, by its reflog (hostile, as all of this) */
+    struct git_refs past; /* commits that the box's HEAD was at, by its reflog */
     struct git_refs host; /* refs of the person's repository before the transfer */
     char *pack;           /* file of the new objects; NULL: none came */
     size_t unsafe_names;  /* refs that were left out for their names */
@@ -53,3 +52,23 @@ int git_transfer(struct box *box, const char *folder, const struct git_repo *hos
 /* Removes the quarantine, too. */
 void git_transfer_free(struct git_transfer *t);
 #define _cleanup_git_transfer_ _cleanup_(git_transfer_free)
+
+/*
+ * Delivers the commits of the quarantine to the person's repository.
+ *
+ * A branch moves only forward, and only if nobody moved it meanwhile; the branch that is checked
+ * out, HEAD and the index move together, and only if every file of the box was applied and nothing
+ * that the person staged is in the way. All else goes to refs/hutch/ID/…, with a line that says how
+ * to merge it. No file is checked out: the files of the work tree come from apply. docs/git.md
+ * states the rules.
+ */
+struct git_deliver_options {
+    const char *id;    /* the session, or else the box: refs/hutch/ID/… */
+    bool all_applied;  /* every change of the box to the work tree was applied */
+    const char *label; /* in front of each line if it is not NULL: which of several repositories */
+    void (*say)(void *data, const char *line); /* what was delivered, a line each */
+    void *data;
+};
+
+int git_deliver(const struct git_repo *host, const struct git_transfer *from,
+                const struct git_deliver_options *o, struct error *err);

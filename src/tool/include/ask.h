@@ -9,8 +9,7 @@
  *         …one DATA or ENTRY frame…
  *     if (r == 0) …frame is the RESULT…
  *
- * The guest is not trusted: every answer is waited for with patience that ends, and with an eye on
- * the call's cancel descriptor.
+ * The guest is not trusted: waiting for an answer has a limit, and ends when the call is cancelled.
  */
 #pragma once
 
@@ -57,21 +56,22 @@ int ask_send(struct ask *a, struct error *err);
 /* DATA frames behind the request, of any length; `last` ends them. */
 int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err);
 
-/* Sends what was put into a->out since: whole frames. 1 if the guest has answered already and takes
- * no more.
- */
+/* Sends the whole frames that were put into a->out since. 1 if the guest has answered already and
+ * takes no more. */
 int ask_flush(struct ask *a, struct error *err);
 
-/* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, that of an ERROR frame
- * among them. The frame is valid until the next call. */
+/* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, also that of an ERROR
+ * frame. The frame is valid until the next call. */
 int ask_next(struct ask *a, struct wire_frame *ret, struct error *err);
 
-/* Sends, and gives each stream frame to `take` until the RESULT. What take refuses, with -ENOMEM or
- * because it is nothing that the guest may send, ends it. */
+/* Sends, and gives each stream frame to `take` until the RESULT or until that returns an error:
+ * -ENOMEM, or what it likes for a frame that the guest may not send. */
 int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f), void *data,
              struct wire_frame *ret, struct error *err);
 
-/* For requests with nothing but a RESULT: sends, and waits for it. */
+/* Both send the request if it was not sent, and wait for the RESULT. The first appends the DATA to
+ * the buffer: -EFBIG if it is more than that takes. */
+int ask_collect(struct ask *a, struct buf *content, struct wire_frame *ret, struct error *err);
 int ask_result(struct ask *a, struct wire_frame *ret, struct error *err);
 
 /* Files of the box that the host itself needs (configuration, manifests). Paths are those of

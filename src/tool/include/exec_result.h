@@ -1,8 +1,11 @@
-/* The result object of a command, as the contract with scripts says it: `run --json`, `box exec
- * --json`, and the library's hutch_box_exec. */
+/*
+ * Results of commands, as `run --json`, `box exec --json` and the library's hutch_box_exec print
+ * them; and a hint for a program that the host has and the box has not.
+ */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "box.h"
 
@@ -16,3 +19,15 @@ int exec_result_kept_text(const struct box_capture *c, struct buf *out);
 
 /* Was anything of it left out? */
 bool exec_result_is_cut(const struct box_capture *c);
+
+/* Looks a program up in the host's PATH; true with its absolute path. */
+bool missing_on_host(const char *name, char *path, size_t size);
+bool missing_is_below(const char *path, const char *folder);
+
+/* The folder to show for a program: the one above `bin`, where its libraries are, unless that is
+ * /usr or the home. */
+void missing_folder(const char *path, char *folder, size_t size);
+
+/* If the output ends with a shell's message that a command was not found, and the host has the
+ * program outside of what a box shows: true with what to do. */
+bool missing_describe(const struct box_capture *output, char *text, size_t size);

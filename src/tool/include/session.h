@@ -1,5 +1,5 @@
 /*
- * A session: one agent at work in one box, through whatever door.
+ * A session: one agent at work in one box, through any frontend.
  *
  * It holds what lasts from call to call: the box, the name of its shell, the plan, the person's own
  * tools and those of MCP servers, and the order of the calls. It may be used from several threads
@@ -21,11 +21,11 @@ struct tool_session;
 /* Tools that are not built in: a set that is asked when the table does not know a name, and for
  * lists; from several threads at once. */
 struct tool_source {
-    /* The tool of that name, which lives as long as the source; NULL with the text set if there is
-     * one but it cannot be had, NULL without if there is none. */
+    /* The tool of that name, which lives as long as the source. NULL: there is none; or, with the
+     * text set, the source failed. */
     const struct tool *(*find)(struct tool_source *s, struct tool_session *session,
                                const char *name, struct error *err);
-    /* Calls `each` for all of them. A part that cannot be had is told by `trouble`. */
+    /* Calls `each` for all of them, and `trouble` about what is left out. */
     void (*list)(struct tool_source *s, struct tool_session *session,
                  void (*each)(void *data, const struct tool *t),
                  void (*trouble)(void *data, const char *text), void *data);
@@ -67,15 +67,14 @@ json_t *tool_session_plan(struct tool_session *s);
 void tool_session_set_plan(struct tool_session *s, json_t *plan);
 
 /* A tool of the table or of a source. NULL with the text set, which was empty before: ENOENT if
- * there is none, EIO if there is one that cannot be had. */
+ * there is none, EIO if its source failed. */
 const struct tool *tool_session_find(struct tool_session *s, const char *name, struct error *err);
 
 /* All tools, in the order of the table, then those of the sources. */
 void tool_session_list(struct tool_session *s, void (*each)(void *data, const struct tool *t),
                        void (*trouble)(void *data, const char *text), void *data);
 
-/* Does a background command of the session's box still run? -ESRCH: there is none with that handle.
- */
+/* Does a background command of the box still run? -ESRCH: there is none with that handle. */
 int tool_session_is_running(struct tool_session *s, uint64_t handle, bool *ret);
 
 /* Adds the tools of the MCP servers to a session; takes the configuration over, also on failure.

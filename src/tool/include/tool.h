@@ -1,9 +1,9 @@
 /*
  * The tools: what an agent can do, each one file, one `const struct tool`, one line in the table.
  *
- * Every door (the command line, MCP, the agent's loop, REST, a job's steps, the gym, Python) is
- * made from this table: it shows the names and the schemas, and calls tool_call(). A door knows no
- * tool, and a tool no door.
+ * Every frontend (the command line, MCP, the agent's loop, REST, a job's steps, the gym, Python) is
+ * made from this table: it shows the names and the schemas, and calls tool_call(). A frontend knows
+ * no tool, and a tool no frontend.
  *
  * A tool's function is given input that its schema allows, works through the box (ask.h for the
  * guest's file requests, box_exec for commands) and fills a result: data for programs and text
@@ -20,9 +20,11 @@
 #include "schema.h"
 #include "tool_result.h"
 
+#define TOOL_SUMMARY_MAX (16u << 10) /* bytes of a summary that somebody else wrote */
+#define TOOL_TITLE_MAX   200u
+
 /* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of
- * the calls.
- */
+ * the calls. */
 #define TOOL_READS   1u  /* changes nothing, neither in the box nor anywhere */
 #define TOOL_CHANGES 2u  /* changes files of the workspace, and no more than it was told */
 #define TOOL_RUNS    4u  /* runs code: it may change whatever the box lets it */
@@ -32,9 +34,8 @@
 struct tool_session;
 struct tool_call;
 
-/* How a person sees a call: one line for what it does, one for what came of it, and a body beneath
- * of which a terminal shows a few lines. A tool without a view is shown in a general form.
- */
+/* How a person sees a call: one line for what it does, one for its result, and a body beneath, of
+ * which a terminal shows a few lines. A tool without a view is shown in a general form. */
 struct tool_view {
     int (*call)(const json_t *input, struct buf *b);  /* NULL: a string of the input */
     int (*result)(const json_t *data, struct buf *b); /* only of calls that did not fail */
@@ -56,12 +57,11 @@ struct tool {
      * with the text set, which becomes a failed result. */
     int (*run)(struct tool_call *c, struct error *err);
     const struct tool_view *view; /* or NULL */
-    /* True if this call certainly changed nothing, although the tool can. NULL: nobody knows. */
+    /* True if this call certainly changed nothing, although the tool can. NULL: not known. */
     bool (*unchanged)(const json_t *input, const struct tool_result *r);
 };
 
-/* Told now and then while a call takes long; from the thread of the call. `message` is clean UTF-8.
- */
+/* Called now and then while a call takes long, from its thread. `message` is clean UTF-8. */
 struct tool_progress {
     void (*say)(void *data, double seconds, const char *message);
     void *data;
@@ -73,7 +73,7 @@ struct tool_call {
     const struct tool *tool;
     json_t *input; /* valid by the tool's schema */
     struct tool_result *result;
-    int cancel; /* becomes readable when nobody wants the call any more; -1: never */
+    int cancel;                           /* becomes readable when the call is to end; -1: never */
     const struct tool_progress *progress; /* or NULL */
 };
 
@@ -92,29 +92,28 @@ extern const struct tool TOOL_BASH, TOOL_READ_FILE, TOOL_LIST_FILES, TOOL_APPLY_
  * may be set in c->result. */
 int tool_fail(struct tool_call *c, const char *fmt, ...) PRINTF(2, 3);
 
-/* One call as a door asks for it. */
+/* One call as a frontend asks for it. */
 struct tool_request {
     const char *name;
-    const struct tool *tool; /* one of the door's own, instead of that of a name; or NULL */
+    const struct tool *tool; /* one of the frontend's own, instead of that of a name; or NULL */
     json_t *input;           /* borrowed; NULL: an empty object */
     bool cached;             /* take the answer of a tool that runs code from the cache, too */
     int cancel;              /* -1: none */
-    int patience_ms; /* for what only looks: goes ahead if its turn has not come by then; 0: waits
-                      */
+    int patience_ms;         /* goes ahead if its turn has not come by then; 0: waits */
     const struct tool_progress *progress;
 };
 
 /*
  * Calls a tool: finds it, checks the input, waits for its turn, asks the cache, runs it. There is
  * always a result, failed or not, which the caller frees; the return value says whether the tool
- * was reached at all: 0, -ENOENT (no such tool), -EIO (there is one, but it cannot be had) or
+ * was reached at all: 0, -ENOENT (no such tool), -EIO (there is one, but its source failed) or
  * -EINVAL (the input is not what the schema allows).
  */
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret);
 
-/* The same in two steps, for doors that receive calls in one thread and carry them out in others:
- * the first takes the call's place in the order and waits for nothing (0 or -ENOMEM); the second
- * does all the rest and frees the turn. The request lives until then. */
+/* The same in two steps, for frontends that receive calls in one thread and run them in others: the
+ * first takes the call's place in the order and waits for nothing (0 or -ENOMEM); the second does
+ * all the rest and frees the turn. The request lives until then. */
 struct tool_turn;
 int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret);
 int tool_finish(struct tool_turn *t, struct tool_result *ret);

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "missing.h"
+#include "exec_result.h"
 #include "run_tests.h"
 #include "utf8.h"
 #include "banned.h"
