@@ -4,18 +4,10 @@
 #include <string.h>
 
 #include "foreign_text.h"
-#include "publish.h"
+#include "remote.h"
 #include "banned.h"
 
 #define SHOWN_MAX (256u << 10)
-
-static int create_pr_check_title(const char *title, struct error *err)
-{
-    for (const char *at = title; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(err, EINVAL, "title: must be one line without control characters");
-    return 0;
-}
 
 /* The person sees commits and text, and decides once. */
 static int create_pr_confirm(struct tool_call *c, struct publish *p, const struct forge_pr *pr,
@@ -42,13 +34,11 @@ static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bo
                           int cancel, struct forge_answer *ret, struct error *err)
 {
     const struct forge *f = &p->remote.forge;
-    _cleanup_free_ char *path = create ? f->kind->create_path(pr) : f->kind->find_path(pr);
-    json_t *body = create ? f->kind->create_body(pr) : NULL, *answer = NULL;
+    _cleanup_free_ char *path = forge_path(pr, create ? f->kind->create_path : f->kind->find_path);
+    _cleanup_json_ json_t *body = create ? f->kind->create_body(pr) : NULL, *answer = NULL;
     json_int_t status = 0;
-    if (!path || (create && !body)) {
-        json_decref(body);
+    if (!path || (create && !body))
         return error_set(err, ENOMEM, "no memory");
-    }
     int r = forge_call(f, &p->remote.token, path, body, cancel, &status, &answer, err);
     if (r == 0 && (status < 200 || status > 299))
         r = forge_explain(f, &p->remote.token, status, answer, err);
@@ -56,18 +46,7 @@ static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bo
         r = create ? error_set(err, EPROTO, "%s answered with something that is no %s",
                                f->authority, f->kind->noun)
                    : 1;
-    json_decref(answer);
-    json_decref(body);
     return r;
-}
-
-/* The repository as the API names it: "owner/name", or with all its groups. */
-static const char *create_pr_repo(const struct forge_kind *k, const char *path)
-{
-    const char *name = strrchr(path, '/'), *owner = name;
-    while (owner && owner > path && owner[-1] != '/')
-        owner--;
-    return k && !k->nested && owner ? owner : path;
 }
 
 static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_pr *pr,
@@ -99,26 +78,29 @@ static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_p
 static int create_pr_run(struct tool_call *c, struct error *err)
 {
     _cleanup_publish_ struct publish p = {0};
-    const char *title = json_string_value(json_object_get(c->input, "title"));
-    const char *base = json_string_value(json_object_get(c->input, "base"));
-    int r = create_pr_check_title(title, err);
-    if (r == 0 && base)
-        r = git_branch_check(base, "base", err);
+    const char *title = input_string(c, "title"), *base = input_string(c, "base");
+    for (const char *at = title; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return error_set(err, EINVAL, "title: must be one line without control characters");
+    int r = base ? git_branch_check(base, "base", err) : 0;
     if (r == 0)
-        r = publish_prepare(c, json_string_value(json_object_get(c->input, "branch")),
-                            json_string_value(json_object_get(c->input, "remote")), &p, err);
+        r = publish_prepare(c, input_string(c, "branch"), input_string(c, "remote"), &p, err);
     if (r == 0)
         r = forge_find(&p.remote.url, p.remote.config.own, &p.remote.forge, err);
     if (r == 0)
         r = remote_api_token(&p.remote, c->cancel, err);
     if (r < 0)
         return r;
-    struct forge_pr pr = {.repo = create_pr_repo(p.remote.forge.kind, p.remote.url.path),
+    /* The API names the repository "owner/name", or with all its groups. */
+    const char *path = p.remote.url.path, *repo = strrchr(path, '/');
+    while (repo && repo > path && repo[-1] != '/')
+        repo--;
+    struct forge_pr pr = {.repo = p.remote.forge.kind->nested || !repo ? path : repo,
                           .head = p.branch,
                           .base = base ? base : p.heads.standard,
                           .title = title,
-                          .body = json_string_value(json_object_get(c->input, "body")),
-                          .draft = json_is_true(json_object_get(c->input, "draft"))};
+                          .body = input_string(c, "body"),
+                          .draft = input_bool(c, "draft", false)};
     if (strcmp(pr.base, pr.head) == 0)
         return error_set(err, EINVAL, "base: is the branch itself");
     return create_pr_send(c, &p, &pr, err);

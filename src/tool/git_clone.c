@@ -62,15 +62,15 @@ static void clone_free(struct clone *k)
 
 static int clone_read_input(struct tool_call *c, struct clone *k, struct error *err)
 {
-    const char *path = json_string_value(json_object_get(c->input, "path"));
-    int r = remote_open(json_string_value(json_object_get(c->input, "url")), &k->remote, err);
+    const char *path = input_string(c, "path");
+    int r = remote_open(input_string(c, "url"), &k->remote, err);
     if (r < 0)
         return r;
     if (k->remote.url.password[0] || (k->remote.url.user[0] && k->remote.url.scheme != GIT_SSH))
         return error_set(
             err, EINVAL,
             "url: leave user and password out; hutch adds the user's credentials itself");
-    k->ref = json_string_value(json_object_get(c->input, "ref"));
+    k->ref = input_string(c, "ref");
     k->ref_is_id = k->ref && git_id_is_valid(k->ref);
     if (k->ref && !k->ref_is_id && (r = git_branch_check(k->ref, "ref", err)) < 0)
         return r;
@@ -88,49 +88,23 @@ static int clone_read_input(struct tool_call *c, struct clone *k, struct error *
     return k->path[0] == '-' ? error_set(err, EINVAL, "path: begins with '-'") : 0;
 }
 
-/* May this host be asked without the person's word? */
-static bool clone_is_allowed(const struct clone *k)
-{
-    char place[300];
-    git_url_authority(&k->remote.url, place, sizeof place);
-    for (size_t i = 0; i < k->host->n_clones; i++)
-        if (strcasecmp(k->host->clones[i], place) == 0 ||
-            strcasecmp(k->host->clones[i], k->remote.url.host) == 0)
-            return true;
-    struct git_repo repo = {0};
-    bool known = k->host->workspace && !k->host->direct &&
-                 git_repo_open(k->host->workspace, &repo, NULL) == 0 &&
-                 remote_host_is_known(&repo, &k->remote.url);
-    git_repo_free(&repo);
-    return known;
-}
-
+/* Asks the person, unless the host is one that they allowed or one of their own remotes. */
 static int clone_confirm(struct tool_call *c, const struct clone *k, struct error *err)
 {
     char text[GIT_URL_MAX + 64], place[300], option[400];
-    if (clone_is_allowed(k))
+    const struct tool_host *h = k->host;
+    const struct git_url *u = &k->remote.url;
+    git_url_authority(u, place, sizeof place);
+    for (size_t i = 0; i < h->n_clones; i++)
+        if (strcasecmp(h->clones[i], place) == 0 || strcasecmp(h->clones[i], u->host) == 0)
+            return 0;
+    _cleanup_git_repo_ struct git_repo repo = {0};
+    if (h->workspace && !h->direct && git_repo_open(h->workspace, &repo, NULL) == 0 &&
+        remote_host_is_known(&repo, u))
         return 0;
-    git_url_authority(&k->remote.url, place, sizeof place);
-    snprintf(text, sizeof text, "From:    %s\n", k->remote.url.url);
+    snprintf(text, sizeof text, "From:    %s\n", u->url);
     snprintf(option, sizeof option, "--allow-clone %s", place);
     return host_confirm(c, "Clone this repository into the box?", text, option, err);
-}
-
-static int clone_make_folder(struct clone *k, struct error *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    if (asprintf(&k->folder, "%.400s/hutch-clone-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") <
-        0) {
-        k->folder = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
-    if (!mkdtemp(k->folder)) {
-        free(TAKE_PTR(k->folder));
-        return error_errno(err, errno, "cannot make a temporary folder");
-    }
-    snprintf(k->repo, sizeof k->repo, "%s/repo.git", k->folder);
-    snprintf(k->bundle, sizeof k->bundle, "%s/bundle", k->folder);
-    return 0;
 }
 
 static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
@@ -161,26 +135,10 @@ static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
     if (r < 0 &&
         (strstr(err->text, "invalid index-pack output") || strstr(err->text, "File too large")))
         return error_set(err, EFBIG,
-                         "the repository is larger than %llu MB, the most that the box can write; "
-                         "try depth 1, or the"
-                         " user can raise --disk",
+                         "the repository is larger than %llu MB, the most that the box can write;"
+                         " try depth 1, or the user can raise --disk",
                          (unsigned long long)(max >> 20));
     return r < 0 ? error_wrap(err, "cannot clone %s", k->remote.url.url) : 0;
-}
-
-/* One line that git prints about the clone. */
-static int clone_ask(const struct clone *k, const char *const *args, char *ret, size_t size,
-                     struct error *err)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
-    int r = git_run(
-        &(struct git_call){.git_dir = k->repo, .args = args, .out_max = 4096, .hostile = true},
-        &out, err);
-    if (r != 0)
-        return r < 0 ? r : -EIO;
-    const char *text = buf_cstr(&out);
-    snprintf(ret, size, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
-    return 0;
 }
 
 static int clone_bundle(struct clone *k, int cancel, struct error *err)
@@ -190,21 +148,22 @@ static int clone_bundle(struct clone *k, int cancel, struct error *err)
     static const char *const any[] = {"rev-list", "-n", "1", "--all", NULL};
     const char *const bundle[] = {"bundle", "create", "-q", k->bundle, "--all", NULL};
     char first[GIT_ID_SIZE] = "", shallow[600];
-    int r = clone_ask(k, format, k->format, sizeof k->format, err);
+    struct git_call call = {
+        .git_dir = k->repo, .args = format, .out_max = 4096, .cancel = cancel, .hostile = true};
+    int r = git_line(&call, k->format, sizeof k->format, err);
+    call.args = any;
     if (r == 0)
-        r = clone_ask(k, any, first, sizeof first, err);
+        r = git_line(&call, first, sizeof first, err);
     if (r == 0 && !first[0])
         return error_set(err, ENODATA, "the repository %s is empty", k->remote.url.url);
-    if (r == 0 && !k->ref && clone_ask(k, head, k->branch, sizeof k->branch, err) < 0)
+    call.args = head;
+    if (r == 0 && !k->ref && git_line(&call, k->branch, sizeof k->branch, err) != 0)
         return error_set(err, ENODATA,
                          "the server does not say which branch is the default; name one in ref");
+    call.args = bundle;
+    call.timeout_ns = UNPACK_NS;
     if (r == 0)
-        r = git_run(&(struct git_call){.git_dir = k->repo,
-                                       .args = bundle,
-                                       .timeout_ns = UNPACK_NS,
-                                       .cancel = cancel,
-                                       .hostile = true},
-                    NULL, err);
+        r = git_run(&call, NULL, err);
     if (r != 0)
         return r < 0 ? r : -EIO;
     snprintf(shallow, sizeof shallow, "%s/shallow", k->repo);
@@ -266,9 +225,9 @@ static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
         clone_explain(c, k, &result);
     } else if (r == 0) {
         char commit[GIT_ID_SIZE];
-        snprintf(commit, sizeof commit, "%.*s",
-                 (int)strcspn((const char *)result.out.head.data, "\n"),
-                 (const char *)result.out.head.data);
+        const char *said = (const char *)result.out.head.data;
+        const char *end = memchr(said, '\n', result.out.head.len);
+        snprintf(commit, sizeof commit, "%.*s", end ? (int)(end - said) : 40, said);
         r = git_id_is_valid(commit)
                 ? 0
                 : error_set(err, EPROTO, "git in the box did not name the commit");
@@ -289,9 +248,12 @@ static int git_clone_run(struct tool_call *c, struct error *err)
     if (r == 0)
         r = clone_confirm(c, &k, err);
     if (r == 0)
-        r = clone_make_folder(&k, err);
-    if (r == 0)
+        r = git_make_temporary("hutch-clone", &k.folder, err);
+    if (r == 0) {
+        snprintf(k.repo, sizeof k.repo, "%s/repo.git", k.folder);
+        snprintf(k.bundle, sizeof k.bundle, "%s/bundle", k.folder);
         r = clone_fetch(c, &k, err);
+    }
     if (r == 0)
         r = clone_bundle(&k, c->cancel, err);
     return r == 0 ? clone_unpack(c, &k, err) : r;

@@ -3,18 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "publish.h"
+#include "remote.h"
 #include "banned.h"
-
-static const char *git_push_input(const struct tool_call *c, const char *name)
-{
-    return json_string_value(json_object_get(c->input, name));
-}
 
 static int git_push_run(struct tool_call *c, struct error *err)
 {
     _cleanup_publish_ struct publish p = {0};
-    int r = publish_prepare(c, git_push_input(c, "branch"), git_push_input(c, "remote"), &p, err);
+    int r = publish_prepare(c, input_string(c, "branch"), input_string(c, "remote"), &p, err);
     bool due = r == 0 && publish_is_due(&p);
     if (due && !tool_session_host(c->session)->allow_push)
         r = host_confirm(c, "Push these commits?", buf_cstr(&p.summary), "--allow-push", err);

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "foreign_text.h"
 #include "forge.h"
+#include "json.h"
 #include "http.h"
 #include "ownfile.h"
 #include "banned.h"
@@ -65,13 +66,13 @@ static bool yaml_text(yaml_node_t *n, char *ret, size_t size)
     return true;
 }
 
-/* Is `url` one of this host? */
-static bool yaml_url_is_of(const char *url, const char *host)
+/* Is this URL, or host[:port] alone, one of this host? */
+static bool forge_host_is(const char *url, const char *authority)
 {
     const char *at = strstr(url, "://");
     at = at ? at + 3 : url;
     size_t n = strcspn(at, "/");
-    return n == strlen(host) && strncasecmp(at, host, n) == 0;
+    return n == strlen(authority) && strncasecmp(at, authority, n) == 0;
 }
 
 bool forge_file_token(enum forge_file which, const char *text, size_t n, const char *host,
@@ -100,7 +101,7 @@ bool forge_file_token(enum forge_file which, const char *text, size_t n, const c
             char url[GIT_URL_MAX];
             yaml_node_t *login = yaml_document_get_node(&d, *i);
             found = yaml_text(yaml_member(&d, login, "url"), url, sizeof url) &&
-                    yaml_url_is_of(url, host) &&
+                    forge_host_is(url, host) &&
                     yaml_text(yaml_member(&d, login, "token"), ret, size);
         }
     }
@@ -109,25 +110,17 @@ bool forge_file_token(enum forge_file which, const char *text, size_t n, const c
     return found;
 }
 
-/* The file of another program: below its own variable's folder, or where configuration is kept. */
-static char *forge_program_file(size_t i)
-{
-    const char *folder = PROGRAMS[i].folder_variable ? getenv(PROGRAMS[i].folder_variable) : NULL;
-    char *path = NULL;
-    if (folder && folder[0] == '/')
-        return asprintf(&path, "%s/%s", folder, strchr(PROGRAMS[i].file, '/') + 1) < 0 ? NULL
-                                                                                       : path;
-    _cleanup_free_ char *own = ownfile_config_path(NULL);
-    char *end = own ? strrchr(own, '/') : NULL;
-    if (!end)
-        return NULL;
-    return asprintf(&path, "%.*s/%s", (int)(end - own), own, PROGRAMS[i].file) < 0 ? NULL : path;
-}
-
+/* The token in the file of another program: below its own variable's folder, or where configuration
+ * is kept. */
 static bool forge_program_token(size_t i, const char *host, char *ret, size_t size)
 {
-    _cleanup_free_ char *path = forge_program_file(i);
+    const char *folder = PROGRAMS[i].folder_variable ? getenv(PROGRAMS[i].folder_variable) : NULL;
+    _cleanup_free_ char *own = ownfile_config_path(NULL), *path = NULL;
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
+    if (folder && folder[0] == '/')
+        path = str_printf("%s/%s", folder, strchr(PROGRAMS[i].file, '/') + 1);
+    else if (own && strrchr(own, '/'))
+        path = str_printf("%.*s/%s", (int)(strrchr(own, '/') - own), own, PROGRAMS[i].file);
     return path && ownfile_read(path, &text, NULL) == 0 && text.len &&
            forge_file_token((enum forge_file)i, (const char *)text.data, text.len, host, ret, size);
 }
@@ -143,7 +136,7 @@ static const json_t *forge_settings(const json_t *own, const struct git_url *u)
 
 bool forge_allows_http(const struct git_url *u, const json_t *own)
 {
-    return git_url_is_loopback(u) || json_is_true(json_object_get(forge_settings(own, u), "http"));
+    return git_url_is_loopback(u) || json_get_bool(forge_settings(own, u), "http");
 }
 
 static const struct forge_kind *forge_kind_of(const char *host, const char *authority)
@@ -170,14 +163,14 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
     if (u->scheme == GIT_SSH)
         web.port = 0; /* that of the SSH server says nothing about the API's */
     git_url_authority(&web, f.authority, sizeof f.authority);
-    const char *kind = json_string_value(json_object_get(f.settings, "kind"));
-    const char *api = json_string_value(json_object_get(f.settings, "api"));
+    const char *kind = json_get_string(f.settings, "kind");
+    const char *api = json_get_string(f.settings, "api");
     f.kind = kind ? forge_kind_named(kind) : forge_kind_of(u->host, f.authority);
     if (!f.kind)
         return error_set(err, ENOENT,
-                         "nothing says what kind of forge %s is; the person can add \"forges\": "
-                         "{\"%s\": {\"kind\":"
-                         " \"github\", \"gitlab\" or \"gitea\"}} to ~/.config/hutch/config.json",
+                         "nothing says what kind of forge %s is; the person can add \"forges\":"
+                         " {\"%s\": {\"kind\": \"github\", \"gitlab\" or \"gitea\"}} to"
+                         " ~/.config/hutch/config.json",
                          f.authority, f.authority);
     if (api)
         snprintf(f.api, sizeof f.api, "%.*s", (int)(strlen(api) - (api[strlen(api) - 1] == '/')),
@@ -192,23 +185,13 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
     snprintf(probe, sizeof probe, "%s/x", f.api); /* an API needs no path of its own */
     if (git_url_parse(probe, &to, err) < 0)
         return error_wrap(err, "forges.%s.api", f.authority);
-    if (to.scheme == GIT_HTTP && !git_url_is_loopback(&to) &&
-        !json_is_true(json_object_get(f.settings, "http")))
+    if (to.scheme == GIT_HTTP && !git_url_is_loopback(&to) && !json_get_bool(f.settings, "http"))
         return error_set(
             err, EINVAL,
             "the API at %s is not encrypted: a token would be sent in the clear; use https://",
             f.api);
     *ret = f;
     return 0;
-}
-
-/* "host[:port]" of a URL or of a host alone. */
-static bool forge_host_is(const char *value, const char *authority)
-{
-    const char *at = strstr(value, "://");
-    at = at ? at + 3 : value;
-    size_t n = strcspn(at, "/");
-    return n == strlen(authority) && strncasecmp(at, authority, n) == 0;
 }
 
 /* Is the token in the environment for this host? */
@@ -226,7 +209,7 @@ static bool forge_variable_is_for(const struct forge *f, const json_t *own)
         return true;
     json_object_foreach(json_object_get(own, "forges"), name, one)
     {
-        const char *kind = json_string_value(json_object_get(one, "kind"));
+        const char *kind = json_get_string(one, "kind");
         same += kind && forge_kind_named(kind) == f->kind;
     }
     return f->settings && same == 1;
@@ -251,7 +234,7 @@ int forge_token_find(const struct forge *f, const json_t *own, struct forge_toke
                      struct error *err)
 {
     char source[128], found[FORGE_TOKEN_MAX];
-    const char *configured = json_string_value(json_object_get(f->settings, "token"));
+    const char *configured = json_get_string(f->settings, "token");
     if (configured) {
         _cleanup_free_ char *text = NULL;
         snprintf(source, sizeof source, "forges.%.80s.token", f->authority);
@@ -291,10 +274,11 @@ int forge_call(const struct forge *f, const struct forge_token *t, const char *p
                struct error *err)
 {
     _cleanup_buf_ struct buf answer = BUF_INIT(ANSWER_MAX);
-    _cleanup_free_ char *url = NULL, *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *url = str_printf("%s%s", f->api, path),
+                        *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = NULL;
     long status = 0;
-    int r = asprintf(&url, "%s%s", f->api, path) < 0 || (body && !text) ? -ENOMEM : 0;
+    int r = url && (!body || text) ? 0 : -ENOMEM;
     if (r == 0)
         r = http_headers_add(&headers, "Authorization: %s %s", f->kind->authorization, t->text);
     if (r == 0)
@@ -318,69 +302,59 @@ int forge_call(const struct forge *f, const struct forge_token *t, const char *p
     return 0;
 }
 
-/* What the server says about its refusal: "message" with "errors" (GitHub), "message" or "error"
- * (GitLab, Gitea). */
-static void forge_refusal(const json_t *answer, const char *secret, char *ret, size_t size)
-{
-    const json_t *message = json_object_get(answer, "message");
-    const json_t *more = json_object_get(answer, "errors");
-    message = message ? message : json_object_get(answer, "error");
-    char *text = json_is_string(message) ? strdup(json_string_value(message))
-                 : message               ? json_dumps(message, JSON_COMPACT | JSON_ENCODE_ANY)
-                                         : NULL;
-    char *details = json_array_size(more) ? json_dumps(more, JSON_COMPACT) : NULL;
-    char both[700];
-    snprintf(both, sizeof both, "%.300s%s%.300s", text ? text : "", details ? " " : "",
-             details ? details : "");
-    char *clean = foreign_text(both, strlen(both), size - 8);
-    snprintf(ret, size, "%s", clean ? clean : "");
-    forge_redact(ret, secret);
-    free(clean);
-    free(text);
-    free(details);
-}
-
 int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status,
                   const json_t *answer, struct error *err)
 {
-    char said[500], advice[400];
-    forge_refusal(answer, t->text, said, sizeof said);
+    /* What the server says: "message" with "errors" (GitHub), "message" or "error" (GitLab,
+     * Gitea). */
+    const json_t *message = json_object_get(answer, "message");
+    const json_t *more = json_object_get(answer, "errors");
+    message = message ? message : json_object_get(answer, "error");
+    _cleanup_free_ char *text = json_is_string(message)
+                                    ? strdup(json_string_value(message))
+                                    : json_dumps(message, JSON_COMPACT | JSON_ENCODE_ANY);
+    _cleanup_free_ char *details = json_array_size(more) ? json_dumps(more, JSON_COMPACT) : NULL;
+    char both[700], said[500] = "", advice[400];
+    snprintf(both, sizeof both, "%.300s%s%.300s", text ? text : "", details ? " " : "",
+             details ? details : "");
+    _cleanup_free_ char *clean = foreign_text(both, strlen(both), sizeof said - 12);
+    if (clean && *clean)
+        snprintf(said, sizeof said, ": %s", clean);
+    forge_redact(said, t->text);
     forge_token_advice(f, advice, sizeof advice);
-    const char *colon = said[0] ? ": " : "";
+    const char *host = f->authority, *source = t->source, *rights = f->kind->rights;
+    long long n = (long long)status;
     switch (status) {
     case 401:
-        return error_set(err, EACCES, "%s does not accept the token from %s (401%s%s); %s",
-                         f->authority, t->source, colon, said, advice);
+        return error_set(err, EACCES, "%s does not accept the token from %s (401%s); %s", host,
+                         source, said, advice);
     case 403:
-        return error_set(err, EACCES, "%s forbids it (403%s%s); the token from %s must have %s",
-                         f->authority, colon, said, t->source, f->kind->rights);
+        return error_set(err, EACCES, "%s forbids it (403%s); the token from %s must have %s", host,
+                         said, source, rights);
     case 404:
         return error_set(err, ENOENT,
-                         "%s has no such repository, or hides it from the token from %s (404%s%s); "
-                         "it must have %s",
-                         f->authority, t->source, colon, said, f->kind->rights);
+                         "%s has no such repository, or hides it from the token from %s (404%s);"
+                         " it must have %s",
+                         host, source, said, rights);
     case 409:
     case 422:
-        return error_set(
-            err, EINVAL,
-            "%s refused the %s (%lld%s%s); check that base exists, that the branch has commits that"
-            " base has not, and that there is none for it already",
-            f->authority, f->kind->noun, (long long)status, colon, said);
+        return error_set(err, EINVAL,
+                         "%s refused the %s (%lld%s); check that base exists, that the branch has"
+                         " commits that base has not, and that there is none for it already",
+                         host, f->kind->noun, n, said);
     case 301:
     case 302:
     case 307:
     case 308:
-        return error_set(
-            err, EIO,
-            "%s redirects elsewhere (%lld); if the repository moved, update the remote's URL with"
-            " `git remote set-url`",
-            f->authority, (long long)status);
+        return error_set(err, EIO,
+                         "%s redirects elsewhere (%lld); if the repository moved, update the"
+                         " remote's URL with `git remote set-url`",
+                         host, n);
     case 429:
-        return error_set(err, EBUSY, "%s limits the rate of requests (429%s%s); try again later",
-                         f->authority, colon, said);
+        return error_set(err, EBUSY, "%s limits the rate of requests (429%s); try again later",
+                         host, said);
     default:
-        return error_set(err, EIO, "%s answered with status %lld%s%s", f->authority,
-                         (long long)status, colon, said);
+        return error_set(err, EIO, "%s answered with status %lld%s", host, n, said);
     }
 }
 

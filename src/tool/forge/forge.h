@@ -6,7 +6,43 @@
 
 #include <jansson.h>
 
-#include "git_url.h"
+#include "error.h"
+
+/*
+ * Addresses and names of git repositories that somebody else wrote (a model, a .git/config): parsed
+ * and checked before git sees them. Pure. Written by hand since git accepts far more than is safe
+ * here (`ext::`, `file://`, local paths, options) and the URL parser of libcurl knows no scp-like
+ * addresses.
+ */
+#define GIT_URL_MAX    2000
+#define GIT_BRANCH_MAX 200
+
+enum git_scheme { GIT_HTTPS, GIT_HTTP, GIT_SSH };
+
+struct git_url {
+    enum git_scheme scheme;
+    char user[128];         /* empty: none */
+    char password[1024];    /* empty: none; never part of `url` */
+    char host[256];         /* lower case; IPv6 without brackets */
+    unsigned port;          /* 0: the scheme's */
+    char path[GIT_URL_MAX]; /* "owner/repo": no slash at either end, no ".git" */
+    char url[GIT_URL_MAX];  /* what git is given, without the password; of https also without the
+                               user */
+};
+
+/* https://, http://, ssh:// and user@host:path. -EINVAL with the reason for anything else. */
+int git_url_parse(const char *text, struct git_url *ret, struct error *err);
+
+bool git_url_is_loopback(const struct git_url *u);
+
+/* "host" or "host:port", as credentials and configuration name it. */
+void git_url_authority(const struct git_url *u, char *ret, size_t size);
+
+/* A branch name by the rules of git-check-ref-format, in printable ASCII; `what` names the input.
+ */
+int git_branch_check(const char *name, const char *what, struct error *err);
+
+/* --- forges --- */
 
 #define FORGE_API_MAX   512
 #define FORGE_TOKEN_MAX 4096
@@ -38,18 +74,19 @@ struct forge_kind {
     const char *const *host_variables; /* of the environment: the host that the token is for */
     const char *rights;                /* what a token must allow */
     const char *accept;
-    bool nested; /* a repository's name may have more than two parts */
-    /* The path and query behind the API's base. Both return a new string or NULL without memory. */
-    char *(*find_path)(const struct forge_pr *p);
-    char *(*create_path)(const struct forge_pr *p);
+    bool nested;                         /* a repository's name may have more than two parts */
+    const char *find_path, *create_path; /* behind the API's base: forms for forge_path */
     json_t *(*create_body)(const struct forge_pr *p);
     /* The answer to either: an object, or of the first the list of those that match. False if there
-     * is none.
-     */
+     * is none. */
     bool (*read)(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret);
 };
 
 extern const struct forge_kind *const FORGE_KINDS[]; /* ended by NULL */
+
+/* A path of the API from its form, in which %r is the repository, %R the same with its slashes
+ * encoded, %o its owner, %h and %b the branches. A new string, or NULL. */
+char *forge_path(const struct forge_pr *p, const char *form);
 
 struct forge {
     const struct forge_kind *kind;

@@ -8,6 +8,7 @@
 
 #include "buf.h"
 #include "forge.h"
+#include "json.h"
 #include "banned.h"
 
 #define PATH_MAX_BYTES (8u << 10)
@@ -23,63 +24,50 @@ static void forge_put_encoded(struct buf *b, const char *text, bool slashes)
     }
 }
 
-static char *forge_taken(struct buf *b)
-{
-    char *text = buf_cstr(b);
-    if (!text)
-        buf_free(b);
-    return text;
-}
-
-/* A member that is text, copied if it is an address that a person can open. */
-static bool forge_take_url(const json_t *o, const char *member, struct forge_answer *ret)
-{
-    const char *url = json_string_value(json_object_get(o, member));
-    if (!url || (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0) ||
-        strlen(url) >= sizeof ret->url)
-        return false;
-    for (const char *c = url; *c; c++)
-        if (*c <= ' ' || *c >= 0x7f)
-            return false;
-    snprintf(ret->url, sizeof ret->url, "%s", url);
-    return true;
-}
-
-static bool forge_take(const json_t *answer, const char *number, const char *url,
-                       struct forge_answer *ret)
-{
-    const json_t *one = json_is_array(answer) ? json_array_get(answer, 0) : answer;
-    const json_t *n = json_object_get(one, number);
-    ret->number = json_integer_value(n);
-    return json_is_integer(n) && forge_take_url(one, url, ret);
-}
-
-/* GitHub */
-
-static char *github_find_path(const struct forge_pr *p)
+char *forge_path(const struct forge_pr *p, const char *form)
 {
     struct buf b = BUF_INIT(PATH_MAX_BYTES);
     char owner[256];
     snprintf(owner, sizeof owner, "%.*s", (int)strcspn(p->repo, "/"), p->repo);
-    buf_append_str(&b, "/repos/");
-    forge_put_encoded(&b, p->repo, true);
-    buf_append_str(&b, "/pulls?state=open&head=");
-    forge_put_encoded(&b, owner, false);
-    buf_append_str(&b, "%3A");
-    forge_put_encoded(&b, p->head, false);
-    buf_append_str(&b, "&base=");
-    forge_put_encoded(&b, p->base, false);
-    return forge_taken(&b);
+    for (; *form; form++) {
+        if (*form != '%') {
+            buf_append(&b, form, 1);
+            continue;
+        }
+        if (*++form == '%')
+            buf_append(&b, form, 1);
+        else
+            forge_put_encoded(&b,
+                              *form == 'o'   ? owner
+                              : *form == 'h' ? p->head
+                              : *form == 'b' ? p->base
+                                             : p->repo,
+                              *form == 'r');
+    }
+    char *text = buf_cstr(&b);
+    if (!text)
+        buf_free(&b);
+    return text;
 }
 
-static char *repos_create_path(const struct forge_pr *p)
+/* Number and address of a pull request; the address must be one that a person can open. */
+static bool forge_take(const json_t *answer, const char *number, const char *url,
+                       struct forge_answer *ret)
 {
-    struct buf b = BUF_INIT(PATH_MAX_BYTES);
-    buf_append_str(&b, "/repos/");
-    forge_put_encoded(&b, p->repo, true);
-    buf_append_str(&b, "/pulls");
-    return forge_taken(&b);
+    const json_t *one = json_is_array(answer) ? json_array_get(answer, 0) : answer;
+    const char *text = json_get_string(one, url);
+    if (!text || (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0) ||
+        strlen(text) >= sizeof ret->url || !json_is_integer(json_object_get(one, number)))
+        return false;
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return false;
+    snprintf(ret->url, sizeof ret->url, "%s", text);
+    ret->number = json_get_integer(one, number);
+    return true;
 }
+
+/* GitHub */
 
 static json_t *github_create_body(const struct forge_pr *p)
 {
@@ -93,31 +81,6 @@ static bool github_read(const json_t *answer, const struct forge_pr *p, struct f
 }
 
 /* GitLab */
-
-static char *gitlab_path(const struct forge_pr *p, bool find)
-{
-    struct buf b = BUF_INIT(PATH_MAX_BYTES);
-    buf_append_str(&b, "/projects/");
-    forge_put_encoded(&b, p->repo, false);
-    buf_append_str(&b, "/merge_requests");
-    if (find) {
-        buf_append_str(&b, "?state=opened&source_branch=");
-        forge_put_encoded(&b, p->head, false);
-        buf_append_str(&b, "&target_branch=");
-        forge_put_encoded(&b, p->base, false);
-    }
-    return forge_taken(&b);
-}
-
-static char *gitlab_find_path(const struct forge_pr *p)
-{
-    return gitlab_path(p, true);
-}
-
-static char *gitlab_create_path(const struct forge_pr *p)
-{
-    return gitlab_path(p, false);
-}
 
 /* For forges that mark a draft in its title. */
 static json_t *forge_draft_title(const struct forge_pr *p, const char *mark)
@@ -138,28 +101,10 @@ static bool gitlab_read(const json_t *answer, const struct forge_pr *p, struct f
 
 /* Gitea and Forgejo */
 
-/* Its API cannot ask for one head branch that has a slash in it: the newest that are open are
- * looked through.
- */
-static char *gitea_find_path(const struct forge_pr *p)
-{
-    struct buf b = BUF_INIT(PATH_MAX_BYTES);
-    buf_append_str(&b, "/repos/");
-    forge_put_encoded(&b, p->repo, true);
-    buf_append_str(&b, "/pulls?state=open&sort=recentupdate&limit=50");
-    return forge_taken(&b);
-}
-
 static json_t *gitea_create_body(const struct forge_pr *p)
 {
     return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "WIP: "), "body",
                      p->body, "head", p->head, "base", p->base);
-}
-
-static const char *gitea_ref(const json_t *pull, const char *end)
-{
-    const char *ref = json_string_value(json_object_get(json_object_get(pull, end), "ref"));
-    return ref ? ref : "";
 }
 
 static bool gitea_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
@@ -170,8 +115,9 @@ static bool gitea_read(const json_t *answer, const struct forge_pr *p, struct fo
         return forge_take(answer, "number", "html_url", ret);
     json_array_foreach(answer, i, one)
     {
-        if (strcmp(gitea_ref(one, "head"), p->head) == 0 &&
-            strcmp(gitea_ref(one, "base"), p->base) == 0)
+        const json_t *head = json_object_get(one, "head"), *base = json_object_get(one, "base");
+        if (strcmp(json_get_string_or(head, "ref", ""), p->head) == 0 &&
+            strcmp(json_get_string_or(base, "ref", ""), p->base) == 0)
             return forge_take(one, "number", "html_url", ret);
     }
     return false;
@@ -190,8 +136,8 @@ static const struct forge_kind GITHUB = {
     .host_variables = (const char *const[]){"GH_HOST", NULL},
     .rights = "\"Contents\" and \"Pull requests\" read and write (classic: the scope repo)",
     .accept = "application/vnd.github+json",
-    .find_path = github_find_path,
-    .create_path = repos_create_path,
+    .find_path = "/repos/%r/pulls?state=open&head=%o%%3A%h&base=%b",
+    .create_path = "/repos/%r/pulls",
     .create_body = github_create_body,
     .read = github_read,
 };
@@ -209,8 +155,8 @@ static const struct forge_kind GITLAB = {
     .rights = "the scopes api and write_repository",
     .accept = "application/json",
     .nested = true,
-    .find_path = gitlab_find_path,
-    .create_path = gitlab_create_path,
+    .find_path = "/projects/%R/merge_requests?state=opened&source_branch=%h&target_branch=%b",
+    .create_path = "/projects/%R/merge_requests",
     .create_body = gitlab_create_body,
     .read = gitlab_read,
 };
@@ -226,8 +172,10 @@ static const struct forge_kind GITEA = {
     .host_variables = (const char *const[]){"GITEA_SERVER_URL", "FORGEJO_SERVER_URL", NULL},
     .rights = "the scopes write:repository and write:issue",
     .accept = "application/json",
-    .find_path = gitea_find_path,
-    .create_path = repos_create_path,
+    /* Its API cannot ask for a head branch that has a slash in it: the newest that are open are
+     * looked through. */
+    .find_path = "/repos/%r/pulls?state=open&sort=recentupdate&limit=50",
+    .create_path = "/repos/%r/pulls",
     .create_body = gitea_create_body,
     .read = gitea_read,
 };

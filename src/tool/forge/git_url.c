@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "git_url.h"
+#include "forge.h"
 #include "banned.h"
 
 static const struct {

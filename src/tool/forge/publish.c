@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "foreign_text.h"
-#include "publish.h"
+#include "remote.h"
 #include "banned.h"
 
 #define SHOWN_COMMITS   "50"
@@ -14,18 +14,18 @@ static int publish_open_repo(const struct tool_host *h, struct publish *p, struc
 {
     if (h->trial)
         return error_set(err, EPERM,
-                         "this is one of several attempts side by side, of which one is kept: "
-                         "nothing is pushed from"
-                         " it; say in your answer that the branch is ready to be pushed");
+                         "this is one of several attempts side by side, of which one is kept:"
+                         " nothing is pushed from it; say in your answer that the branch is ready"
+                         " to be pushed");
     if (!h->workspace)
         return error_set(
             err, ENOENT,
             "this box shows no folder of the user, so there is no repository to push from");
     if (h->direct)
         return error_set(err, EPERM,
-                         "the box writes into the user's folder (mode direct) and could have "
-                         "changed its .git/config,"
-                         " so git does not run there on the host; use the default mode (cow)");
+                         "the box writes into the user's folder (mode direct) and could have"
+                         " changed its .git/config, so git does not run there on the host; use the"
+                         " default mode (cow)");
     int r = git_repo_open(h->workspace, &p->repo, err);
     if (r == -ENOENT && !err->code)
         return error_set(
@@ -51,9 +51,8 @@ static int publish_check_name(struct publish *p, const char *branch, struct erro
         return r;
     if (strncmp(branch, prefix, strlen(prefix)) != 0 || !branch[strlen(prefix)])
         return error_set(err, EPERM,
-                         "branch: only branches whose names begin with '%s' are pushed; run `git "
-                         "switch -c %s%s` in"
-                         " the box and commit there",
+                         "branch: only branches whose names begin with '%s' are pushed; run"
+                         " `git switch -c %s%s` in the box and commit there",
                          prefix, prefix, branch);
     snprintf(p->branch, sizeof p->branch, "%s", branch);
     snprintf(ref, sizeof ref, "refs/heads/%s", branch);
@@ -100,9 +99,9 @@ static int publish_check_remote(struct publish *p, struct error *err)
     const char *const args[] = {"merge-base", "--is-ancestor", p->heads.branch_id, p->id, NULL};
     if (!publish_has(p, p->heads.branch_id) || publish_git(p, args, NULL, -1, NULL) != 0)
         return error_set(err, EPERM,
-                         "the remote's branch '%s' has commits that the box's branch has not, and "
-                         "hutch never forces a"
-                         " push; push under another name: `git switch -c %s-2` in the box",
+                         "the remote's branch '%s' has commits that the box's branch has not, and"
+                         " hutch never forces a push; push under another name: `git switch -c"
+                         " %s-2` in the box",
                          p->branch, p->branch);
     return 0;
 }
@@ -160,10 +159,10 @@ int publish_prepare(struct tool_call *c, const char *branch, const char *remote,
                     struct publish *ret, struct error *err)
 {
     _cleanup_publish_ struct publish p = {.summary = BUF_INIT(SUMMARY_MAX)};
-    _cleanup_free_ char *address = NULL;
+    char address[REMOTE_ADDRESS_SIZE];
     int r = publish_open_repo(tool_session_host(c->session), &p, err);
     if (r == 0)
-        r = remote_address(&p.repo, remote ? remote : "origin", &address, err);
+        r = remote_address(&p.repo, remote ? remote : "origin", address, err);
     if (r == 0)
         r = remote_open(address, &p.remote, err);
     if (r == 0)

@@ -16,15 +16,14 @@
 
 int remote_open(const char *url, struct remote *ret, struct error *err)
 {
-    struct remote r = {0};
+    _cleanup_remote_ struct remote r = {0};
     int e = git_url_parse(url, &r.url, err);
     if (e == 0)
         e = config_read(&r.config, err);
     if (e == 0 && r.url.scheme == GIT_HTTP && !forge_allows_http(&r.url, r.config.own))
         e = error_set(err, EINVAL,
-                      "url: http:// is not encrypted; use https://, or let the person add "
-                      "\"forges\": {\"%s\":"
-                      " {\"http\": true}} to ~/.config/hutch/config.json",
+                      "url: http:// is not encrypted; use https://, or let the person add"
+                      " \"forges\": {\"%s\": {\"http\": true}} to ~/.config/hutch/config.json",
                       r.url.host);
     if (e == 0 && forge_find(&r.url, r.config.own, &r.forge, NULL) == 0) {
         struct error why = {0};
@@ -34,11 +33,10 @@ int remote_open(const char *url, struct remote *ret, struct error *err)
         else if (e < 0)
             *err = why;
     }
-    if (e < 0) {
-        remote_free(&r);
+    if (e < 0)
         return e;
-    }
     *ret = r;
+    r = (struct remote){0};
     return 0;
 }
 
@@ -49,78 +47,36 @@ void remote_free(struct remote *r)
     explicit_bzero(&r->url, sizeof r->url);
 }
 
-static int remote_setting(const struct git_repo *repo, const char *name, const char *member,
-                          char **ret, struct error *err)
+int remote_address(const struct git_repo *repo, const char *name, char ret[REMOTE_ADDRESS_SIZE],
+                   struct error *err)
 {
-    char key[300];
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
-    snprintf(key, sizeof key, "remote.%s.%s", name, member);
-    const char *const args[] = {"config", "--get", key, NULL};
-    struct error why = {0};
-    int r =
-        git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = GIT_URL_MAX},
-                &out, &why);
-    if (r > 0)
-        return -ENOENT;
-    if (r < 0) {
-        *err = why;
-        return r;
-    }
-    char *text = buf_cstr(&out);
-    if (!text)
-        return error_set(err, ENOMEM, "no memory");
-    text[strcspn(text, "\n")] = 0;
-    *ret = strdup(text);
-    return *ret ? 0 : error_set(err, ENOMEM, "no memory");
-}
-
-/* What the person's own url.….insteadOf makes of an address, which may have a password in it and so
- * goes through the environment. */
-static int remote_rewrite(char **url, struct error *err)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
-    _cleanup_free_ char *value = NULL;
-    if (asprintf(&value, "GIT_CONFIG_VALUE_0=%s", *url) < 0) {
-        value = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
-    static const char *const args[] = {"ls-remote", "--get-url", "hutch-asked", NULL};
-    const char *const env[] = {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=remote.hutch-asked.url",
-                               value, NULL};
-    int r = git_run(
-        &(struct git_call){.args = args, .env = env, .personal = true, .out_max = 2 * GIT_URL_MAX},
-        &out, err);
-    if (r != 0)
-        return r < 0 ? r : -EIO;
-    char *text = buf_cstr(&out);
-    char *copy = text ? strndup(text, strcspn(text, "\n")) : NULL;
-    if (!copy)
-        return error_set(err, ENOMEM, "no memory");
-    free(*url);
-    *url = copy;
-    return 0;
-}
-
-int remote_address(const struct git_repo *repo, const char *name, char **ret, struct error *err)
-{
-    char *url = NULL;
+    static const char *const members[] = {"pushurl", "url"};
+    static const char *const rewrite[] = {"ls-remote", "--get-url", "hutch-asked", NULL};
+    char key[300], value[REMOTE_ADDRESS_SIZE + 32], url[REMOTE_ADDRESS_SIZE] = "";
     int r = git_branch_check(name, "remote", err);
+    for (size_t i = 0; r >= 0 && !url[0] && i < ARRAY_SIZE(members); i++) {
+        snprintf(key, sizeof key, "remote.%s.%s", name, members[i]);
+        const char *const args[] = {"config", "--get", key, NULL};
+        r = git_line(
+            &(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = GIT_URL_MAX}, url,
+            sizeof url, err);
+    }
     if (r < 0)
         return r;
-    r = remote_setting(repo, name, "pushurl", &url, err);
-    if (r == -ENOENT)
-        r = remote_setting(repo, name, "url", &url, err);
-    if (r == -ENOENT)
+    if (!url[0])
         return error_set(err, ENOENT,
                          "the user's repository has no remote '%s'; they can add one with `git "
                          "remote add %s URL`",
                          name, name);
-    if (r == 0)
-        r = remote_rewrite(&url, err);
-    if (r == 0)
-        *ret = TAKE_PTR(url);
-    free(url);
-    return r;
+    /* What the person's own url.….insteadOf makes of it. It may have a password in it and so goes
+     * through the environment. */
+    snprintf(value, sizeof value, "GIT_CONFIG_VALUE_0=%s", url);
+    const char *const env[] = {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=remote.hutch-asked.url",
+                               value, NULL};
+    const struct git_call call = {
+        .args = rewrite, .env = env, .personal = true, .out_max = REMOTE_ADDRESS_SIZE};
+    r = git_line(&call, ret, REMOTE_ADDRESS_SIZE, err);
+    return r > 0 ? -EIO : r;
 }
 
 bool remote_host_is_known(const struct git_repo *repo, const struct git_url *u)
@@ -206,12 +162,9 @@ static int remote_add_credential(const struct remote *r, struct remote_words *w)
     snprintf(w->reset, sizeof w->reset, "credential.%s://%s.helper=", scheme, place);
     snprintf(w->helper, sizeof w->helper, "%s%s", w->reset, HELPER);
     snprintf(w->key, sizeof w->key, "GIT_CONFIG_KEY_0=credential.%s://%s.username", scheme, place);
-    if (asprintf(&w->user, "HUTCH_GIT_USER=%s", u->user[0] ? u->user : standard) < 0)
-        w->user = NULL;
-    if (asprintf(&w->password, "HUTCH_GIT_PASSWORD=%s", secret) < 0)
-        w->password = NULL;
-    if (asprintf(&w->name, "GIT_CONFIG_VALUE_0=%s", u->user) < 0)
-        w->name = NULL;
+    w->user = str_printf("HUTCH_GIT_USER=%s", u->user[0] ? u->user : standard);
+    w->password = str_printf("HUTCH_GIT_PASSWORD=%s", secret);
+    w->name = str_printf("GIT_CONFIG_VALUE_0=%s", u->user);
     if (!w->user || !w->password || !w->name)
         return -ENOMEM;
     w->env[w->n_env++] = w->user;
@@ -227,8 +180,8 @@ static int remote_add_credential(const struct remote *r, struct remote_words *w)
     return 0;
 }
 
-static int remote_words_make(const struct remote *r, const char *const *args,
-                             struct remote_words *w)
+int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out,
+               struct error *err)
 {
     static const char *const settings[] = {
         "core.askPass=", "safe.directory=*", "push.followTags=false", "push.gpgSign=false",
@@ -236,30 +189,22 @@ static int remote_words_make(const struct remote *r, const char *const *args,
         /* What is fetched goes on to the box only, and many an old repository has a flaw. */
         "fetch.fsckObjects=false", "transfer.fsckObjects=false", "http.lowSpeedLimit=1",
         "http.lowSpeedTime=60"};
-    *w = (struct remote_words){0};
-    /* SSH asks nobody: a question for a passphrase or host key fails. */
-    w->env[w->n_env++] = "SSH_ASKPASS=/bin/false";
-    w->env[w->n_env++] = "SSH_ASKPASS_REQUIRE=force";
-    w->env[w->n_env++] = r->url.scheme == GIT_HTTP ? "GIT_ALLOW_PROTOCOL=https:ssh:http"
-                                                   : "GIT_ALLOW_PROTOCOL=https:ssh";
-    for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
-        remote_add_setting(w, settings[i]);
-    int e = remote_add_credential(r, w);
-    for (; *args && w->n_args < ARRAY_SIZE(w->args) - 1; args++)
-        w->args[w->n_args++] = *args;
-    return e;
-}
-
-int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out,
-               struct error *err)
-{
-    _cleanup_(remote_words_free) struct remote_words w;
+    _cleanup_(remote_words_free) struct remote_words w = {
+        /* SSH asks nobody: a question for a passphrase or host key fails. */
+        .env = {"SSH_ASKPASS=/bin/false", "SSH_ASKPASS_REQUIRE=force",
+                r->url.scheme == GIT_HTTP ? "GIT_ALLOW_PROTOCOL=https:ssh:http"
+                                          : "GIT_ALLOW_PROTOCOL=https:ssh"},
+        .n_env = 3};
     struct child child = CHILD_NONE;
     const struct rlimit files = {c->file_max, c->file_max};
     if (ret_out)
         *ret_out = BUF_INIT(0);
-    if (remote_words_make(r, c->args, &w) < 0)
+    for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+        remote_add_setting(&w, settings[i]);
+    if (remote_add_credential(r, &w) < 0)
         return error_set(err, ENOMEM, "no memory");
+    for (const char *const *arg = c->args; *arg && w.n_args < ARRAY_SIZE(w.args) - 1; arg++)
+        w.args[w.n_args++] = *arg;
     const struct git_call call = {.git_dir = c->git_dir,
                                   .args = w.args,
                                   .env = w.env,
@@ -279,21 +224,6 @@ int remote_git(const struct remote *r, const struct remote_call *c, struct buf *
     return e > 0 ? remote_explain(r, err) : e;
 }
 
-/* "ref: refs/heads/main\tHEAD" and "<id>\tHEAD" and "<id>\trefs/heads/x" */
-static void remote_heads_line(char *line, const char *ref, struct remote_heads *h)
-{
-    char *tab = strchr(line, '\t');
-    if (!tab)
-        return;
-    *tab++ = 0;
-    if (strncmp(line, "ref: refs/heads/", 16) == 0 && strcmp(tab, "HEAD") == 0)
-        snprintf(h->standard, sizeof h->standard, "%s", line + 16);
-    else if (git_id_is_valid(line) && strcmp(tab, "HEAD") == 0)
-        snprintf(h->standard_id, sizeof h->standard_id, "%s", line);
-    else if (git_id_is_valid(line) && strcmp(tab, ref) == 0)
-        snprintf(h->branch_id, sizeof h->branch_id, "%s", line);
-}
-
 int remote_heads(const struct remote *r, const char *git_dir, const char *branch, int cancel,
                  struct remote_heads *ret, struct error *err)
 {
@@ -306,19 +236,39 @@ int remote_heads(const struct remote *r, const char *git_dir, const char *branch
     if (e < 0)
         return e;
     struct remote_heads h = {0};
-    for (char *at = buf_cstr(&out), *line; at && (line = strsep(&at, "\n"));)
-        remote_heads_line(line, ref, &h);
+    /* "ref: refs/heads/main\tHEAD" and "<id>\tHEAD" and "<id>\trefs/heads/x" */
+    for (char *at = buf_cstr(&out), *line; at && (line = strsep(&at, "\n"));) {
+        char *name = strchr(line, '\t');
+        if (!name)
+            continue;
+        *name++ = 0;
+        bool head = strcmp(name, "HEAD") == 0;
+        if (head && strncmp(line, "ref: refs/heads/", 16) == 0)
+            snprintf(h.standard, sizeof h.standard, "%s", line + 16);
+        else if (head && git_id_is_valid(line))
+            snprintf(h.standard_id, sizeof h.standard_id, "%s", line);
+        else if (git_id_is_valid(line) && strcmp(name, ref) == 0)
+            snprintf(h.branch_id, sizeof h.branch_id, "%s", line);
+    }
     if (h.standard[0] && git_branch_check(h.standard, "default branch", err) < 0)
         return error_wrap(err, "the server");
     *ret = h;
     return 0;
 }
 
-/* git's credential helpers, and nobody's terminal. */
-static int remote_credential(struct remote *r, int cancel, struct error *err)
+int remote_api_token(struct remote *r, int cancel, struct error *err)
 {
-    char question[400];
     static const char *const args[] = {"-c", "core.askPass=", "credential", "fill", NULL};
+    char advice[400], question[400];
+    struct forge_token *t = &r->token;
+    if (t->text[0])
+        return 0;
+    if (r->url.password[0]) {
+        snprintf(t->text, sizeof t->text, "%s", r->url.password);
+        snprintf(t->source, sizeof t->source, "the remote's URL");
+        return 0;
+    }
+    /* git's credential helpers, and nobody's terminal. */
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     snprintf(question, sizeof question, "protocol=http%s\nhost=%s\n\n",
              r->url.scheme == GIT_HTTP ? "" : "s", r->forge.authority);
@@ -333,28 +283,14 @@ static int remote_credential(struct remote *r, int cancel, struct error *err)
     if (e == -ECANCELED)
         return e;
     for (char *at = e == 0 ? buf_cstr(&out) : NULL, *line; at && (line = strsep(&at, "\n"));)
-        if (strncmp(line, "password=", 9) == 0 && strlen(line) - 9 < sizeof r->token.text) {
-            snprintf(r->token.text, sizeof r->token.text, "%s", line + 9);
-            snprintf(r->token.source, sizeof r->token.source, "git's credential helper");
+        if (strncmp(line, "password=", 9) == 0 && strlen(line) - 9 < sizeof t->text) {
+            snprintf(t->text, sizeof t->text, "%s", line + 9);
+            snprintf(t->source, sizeof t->source, "git's credential helper");
         }
     if (out.data)
         explicit_bzero(out.data, out.len);
-    return 0;
-}
-
-int remote_api_token(struct remote *r, int cancel, struct error *err)
-{
-    char advice[400];
-    if (r->token.text[0])
+    if (t->text[0])
         return 0;
-    if (r->url.password[0]) {
-        snprintf(r->token.text, sizeof r->token.text, "%s", r->url.password);
-        snprintf(r->token.source, sizeof r->token.source, "the remote's URL");
-        return 0;
-    }
-    int e = remote_credential(r, cancel, err);
-    if (e < 0 || r->token.text[0])
-        return e;
     forge_token_advice(&r->forge, advice, sizeof advice);
     return error_set(err, EACCES, "there is no token for %s: %s", r->forge.authority, advice);
 }

@@ -7,7 +7,8 @@
 
 #include "config.h"
 #include "forge.h"
-#include "git_repo.h"
+#include "git_transfer.h"
+#include "host.h"
 
 struct remote {
     struct git_url url;
@@ -21,8 +22,10 @@ int remote_open(const char *url, struct remote *ret, struct error *err);
 void remote_free(struct remote *r);
 #define _cleanup_remote_ _cleanup_(remote_free)
 
-/* The address of a remote of the person's repository, as git would push to it; a new string. */
-int remote_address(const struct git_repo *repo, const char *name, char **ret, struct error *err);
+/* The address of a remote of the person's repository, as git would push to it. */
+#define REMOTE_ADDRESS_SIZE (2 * GIT_URL_MAX)
+int remote_address(const struct git_repo *repo, const char *name, char ret[REMOTE_ADDRESS_SIZE],
+                   struct error *err);
 
 /* Does any remote of the repository live on this host? */
 bool remote_host_is_known(const struct git_repo *repo, const struct git_url *u);
@@ -49,3 +52,34 @@ int remote_heads(const struct remote *r, const char *git_dir, const char *branch
 
 /* A token for the API, asking `git credential fill` if nothing else has one. */
 int remote_api_token(struct remote *r, int cancel, struct error *err);
+
+/*
+ * What git_push and create_pr share: a branch of the box, on its way to a remote of the person's
+ * repository.
+ *
+ * publish_prepare() takes the box's commits into a quarantine and checks all that can be checked
+ * without sending anything: the branch's name, that it is not the remote's default branch, that it
+ * is a fast-forward. publish_push() sends exactly the commit that was checked and shown.
+ */
+#define PUBLISH_PREFIX "hutch/"
+
+struct publish {
+    struct git_repo repo;
+    struct remote remote;
+    struct git_transfer box;
+    struct remote_heads heads;
+    char branch[GIT_BRANCH_MAX + 1];
+    char id[GIT_ID_SIZE]; /* the commit */
+    size_t commits;       /* that the remote does not have, as far as is known here */
+    struct buf summary;   /* where to, which commits, which files; safe to show */
+};
+
+/* `branch` NULL: the one that is checked out in the box. */
+int publish_prepare(struct tool_call *c, const char *branch, const char *remote,
+                    struct publish *ret, struct error *err);
+void publish_free(struct publish *p);
+#define _cleanup_publish_ _cleanup_(publish_free)
+
+/* Is there anything to push? */
+bool publish_is_due(const struct publish *p);
+int publish_push(const struct publish *p, int cancel, struct error *err);

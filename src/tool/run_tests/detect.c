@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "run_tests.h"
-#include "runner.h"
 #include "banned.h"
 
 #define FILE_MAX  (1u << 20)
@@ -19,11 +18,9 @@
 
 struct project {
     struct tool_call *call;
-    const char *cwd;
+    const char *here; /* the folder as the box names it */
     const char *only;
     struct tests_choices *choices;
-    struct error *err;
-    char here[4096];    /* the folder as the box names it */
     const char *python; /* the interpreter, once it was looked for */
 };
 
@@ -58,15 +55,14 @@ static int project_offer(struct project *p, const char *framework, const char *w
 
 static bool project_has(struct project *p, const char *path)
 {
-    return tests_exists(p->call, p->cwd, path);
+    return tests_exists(p->call, p->here, path);
 }
 
 /* Is there such a line in the file? */
 static bool project_has_line(struct project *p, const char *path, const char *pattern)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
-    struct error ignored = {0};
-    if (tests_read_file(p->call, p->cwd, path, &text, &ignored) < 0)
+    if (tests_read_file(p->call, p->here, path, &text, NULL) < 0)
         return false;
     char *rest = (char *)text.data, *line;
     while ((line = strsep(&rest, "\n")))
@@ -89,17 +85,17 @@ static void match_name(void *data, const char *name)
 static bool project_has_match(struct project *p, const char *folder, const char *pattern)
 {
     struct match m = {.pattern = pattern};
-    struct error ignored = {0};
-    tests_list(p->call, p->cwd, folder, match_name, &m, &ignored);
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", p->here, folder);
+    guestfile_list(p->call->session, path, match_name, &m, NULL);
     return m.found;
 }
 
 static bool project_succeeds(struct project *p, const char *script)
 {
     struct box_result result = {0};
-    struct error ignored = {0};
     bool good =
-        tests_shell(p->call, p->here, script, 0, &result, &ignored) >= 0 && result.exit_code == 0;
+        tests_shell(p->call, p->here, script, 0, &result, NULL) >= 0 && result.exit_code == 0;
     box_result_free(&result);
     return good;
 }
@@ -120,72 +116,49 @@ static const char *project_python(struct project *p)
     return p->python;
 }
 
-static const char *configures_pytest(struct project *p)
-{
-    if (project_has(p, "pytest.ini"))
-        return "pytest.ini";
-    if (project_has_line(p, "pyproject.toml", "[[]tool.pytest*"))
-        return "pyproject.toml configures pytest";
-    if (project_has_line(p, "setup.cfg", "[[]tool:pytest]*"))
-        return "setup.cfg configures pytest";
-    if (project_has_line(p, "tox.ini", "[[]pytest]*"))
-        return "tox.ini configures pytest";
-    if (project_has(p, "conftest.py"))
-        return "conftest.py";
-    return project_has(p, "tests/conftest.py") ? "tests/conftest.py" : NULL;
-}
-
 static int offer_configured_pytest(struct project *p)
 {
-    const char *why = configures_pytest(p);
+    const char *why = project_has(p, "pytest.ini") ? "pytest.ini"
+                      : project_has_line(p, "pyproject.toml", "[[]tool.pytest*")
+                          ? "pyproject.toml configures pytest"
+                      : project_has_line(p, "setup.cfg", "[[]tool:pytest]*")
+                          ? "setup.cfg configures pytest"
+                      : project_has_line(p, "tox.ini", "[[]pytest]*") ? "tox.ini configures pytest"
+                      : project_has(p, "conftest.py")                 ? "conftest.py"
+                      : project_has(p, "tests/conftest.py")           ? "tests/conftest.py"
+                                                                      : NULL;
     return why ? project_offer(p, "pytest", why, "%s -m pytest", project_python(p)) : 0;
-}
-
-static bool can_import_pytest(struct project *p)
-{
-    /* Not imported, which takes ten times as long. */
-    char script[160];
-    snprintf(
-        script, sizeof script,
-        "%s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"pytest\"))'",
-        project_python(p));
-    return project_succeeds(p, script);
-}
-
-static bool project_is_offered(const struct project *p, const char *framework)
-{
-    for (size_t i = 0; i < p->choices->count; i++)
-        if (strcmp(p->choices->items[i].framework, framework) == 0)
-            return true;
-    return false;
-}
-
-static const char *project_python_tests(struct project *p)
-{
-    if (project_has_match(p, ".", "test_*.py") || project_has_match(p, ".", "*_test.py"))
-        return "test_*.py";
-    if (project_has_match(p, "tests", "test_*.py") || project_has_match(p, "tests", "*_test.py"))
-        return "tests/test_*.py";
-    return project_has_match(p, "test", "test_*.py") ? "test/test_*.py" : NULL;
 }
 
 /* Test files without a configuration: pytest runs them all, where it is installed. */
 static int offer_python(struct project *p)
 {
-    const char *found = project_python_tests(p), *py = project_python(p);
+    const char *found = NULL, *folder = NULL, *py = project_python(p);
+    if (project_has_match(p, ".", "test_*.py") || project_has_match(p, ".", "*_test.py"))
+        found = "test_*.py";
+    else if (project_has_match(p, "tests", "test_*.py") ||
+             project_has_match(p, "tests", "*_test.py"))
+        found = "tests/test_*.py", folder = "tests";
+    else if (project_has_match(p, "test", "test_*.py"))
+        found = "test/test_*.py", folder = "test";
     bool forced = p->only && (strcmp(p->only, "pytest") == 0 || strcmp(p->only, "unittest") == 0);
     if (!found && !forced)
         return 0;
     const char *why = found ? found : "asked for";
-    const char *folder = found && strncmp(found, "tests/", 6) == 0 ? "tests"
-                         : found && found[4] == '/'                ? "test"
-                                                                   : NULL;
+    bool offered = false; /* as configured */
+    for (size_t i = 0; i < p->choices->count; i++)
+        offered |= strcmp(p->choices->items[i].framework, "pytest") == 0;
+    /* Not imported, which takes ten times as long. */
+    char script[160], init[32];
+    snprintf(
+        script, sizeof script,
+        "%s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"pytest\"))'",
+        py);
     int r = 0;
-    if (!project_is_offered(p, "pytest") && (p->only || can_import_pytest(p)))
+    if (!offered && (p->only || project_succeeds(p, script)))
         r = project_offer(p, "pytest", why, "%s -m pytest", py);
     if (r < 0)
         return r;
-    char init[32];
     snprintf(init, sizeof init, "%s/__init__.py", folder ? folder : "");
     if (folder && !project_has(p, init))
         return project_offer(p, "unittest", why, "%s -m unittest discover -s %s", py, folder);
@@ -207,14 +180,11 @@ static int offer_go(struct project *p)
 static int offer_npm(struct project *p)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
-    struct error ignored = {0};
-    if (tests_read_file(p->call, p->cwd, "package.json", &text, &ignored) < 0)
+    if (tests_read_file(p->call, p->here, "package.json", &text, NULL) < 0)
         return 0;
-    json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
+    _cleanup_json_ json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
     const char *script = json_get_string(json_object_get(package, "scripts"), "test");
-    bool scripted = script && !strstr(script, "no test specified");
-    json_decref(package);
-    if (scripted)
+    if (script && !strstr(script, "no test specified"))
         return project_offer(p, "npm", "package.json has a test script", "npm test");
     if (project_has(p, "node_modules/.bin/vitest"))
         return project_offer(p, "vitest", "vitest is installed", "node_modules/.bin/vitest run");
@@ -331,39 +301,16 @@ static int (*const OFFERS[])(struct project *p) = {
     offer_make,
 };
 
-int tests_detect(struct tool_call *c, const char *cwd, const char *only, struct tests_choices *ret,
+int tests_detect(struct tool_call *c, const char *here, const char *only, struct tests_choices *ret,
                  struct error *err)
 {
-    struct project p = {.call = c, .cwd = cwd, .only = only, .choices = ret, .err = err};
-    snprintf(p.here, sizeof p.here, "%s%s%s", cwd && cwd[0] == '/' ? "" : "/workspace",
-             cwd && cwd[0] != '/' ? "/" : "", cwd ? cwd : "");
-    if (!tests_exists(c, cwd, "."))
-        return error_set(err, ENOENT, "input.cwd: there is no folder %.400s in the box", p.here);
-    for (size_t i = 0; i < ARRAY_SIZE(OFFERS); i++) {
-        int r = OFFERS[i](&p);
-        if (r < 0)
-            return err && err->code ? r : error_errno(err, -r, "cannot look at the project");
-    }
+    struct project p = {.call = c, .here = here, .only = only, .choices = ret};
+    if (!tests_exists(c, here, "."))
+        return error_set(err, ENOENT, "input.cwd: there is no folder %.400s in the box", here);
+    for (size_t i = 0; i < ARRAY_SIZE(OFFERS); i++)
+        if (OFFERS[i](&p) < 0)
+            return error_set(err, ENOMEM, "no memory");
     return 0;
-}
-
-static int select_append_text(char **command, const char *text)
-{
-    char *longer = NULL;
-    if (asprintf(&longer, "%s%s", *command, text) < 0)
-        return -ENOMEM;
-    free(*command);
-    *command = longer;
-    return 0;
-}
-
-static int select_append_word(char **command, const char *before, const char *word)
-{
-    _cleanup_buf_ struct buf b = BUF_INIT(1 << 20);
-    buf_printf(&b, " %s", before);
-    shell_quote(&b, word);
-    const char *text = buf_cstr(&b);
-    return text ? select_append_text(command, text) : -ENOMEM;
 }
 
 int tests_select(struct tests_choice *choice, const char *path, const char *filter,
@@ -379,16 +326,27 @@ int tests_select(struct tests_choice *choice, const char *path, const char *filt
             "input.%s: %s does not select tests that way here; give the whole `command` instead,"
             " for all tests it is: %.300s",
             path && !before_path ? "path" : "filter", choice->framework, choice->command);
-    int r = 0;
     /* A path replaces the one that means all tests. */
     for (size_t i = 0, n = strlen(choice->command); path && i < ARRAY_SIZE(ALL); i++)
         if (n > strlen(ALL[i]) && strcmp(choice->command + n - strlen(ALL[i]), ALL[i]) == 0)
             choice->command[n - strlen(ALL[i])] = 0;
-    if (strcmp(choice->command, "npm test") == 0 && (path || filter))
-        r = select_append_text(&choice->command, " --");
-    if (r >= 0 && filter)
-        r = select_append_word(&choice->command, before_filter, filter);
-    if (r >= 0 && path)
-        r = select_append_word(&choice->command, before_path, path);
-    return r;
+    struct buf b = BUF_INIT(1 << 20);
+    buf_append_str(&b, choice->command);
+    if (strcmp(choice->command, "npm test") == 0)
+        buf_append_str(&b, " --");
+    if (filter) {
+        buf_printf(&b, " %s", before_filter);
+        shell_quote(&b, filter);
+    }
+    if (path) {
+        buf_printf(&b, " %s", before_path);
+        shell_quote(&b, path);
+    }
+    if (!buf_cstr(&b)) {
+        buf_free(&b);
+        return error_set(err, ENOMEM, "no memory");
+    }
+    free(choice->command);
+    choice->command = (char *)b.data;
+    return 0;
 }

@@ -5,58 +5,157 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
+#include "clock.h"
+#include "kept_output.h"
 #include "run_tests.h"
-#include "runner.h"
+#include "session.h"
 #include "banned.h"
 
-#define OUTPUT_MAX (16u << 10) /* bytes of the output's end in a result */
-#define SCRIPT_MAX (1u << 20)
-#define NS_PER_S   1000000000ll
+#define OUTPUT_MAX  (16u << 10) /* bytes of the output's end in a result */
+#define SCRIPT_MAX  (1u << 20)
+#define OUTPUT_KEPT (1u << 20)
+#define PATH_BYTES  8192
 
-static int tests_nothing_recognised(struct tool_call *c, const char *framework)
+/* --- the box as run_tests sees it --- */
+
+/* Output while it comes: kept, and its last line shown as progress. */
+struct watched {
+    struct box_capture kept;
+    struct ticker ticker;
+};
+
+static void watched_take_output(void *data, const void *bytes, size_t n)
 {
-    if (framework)
-        return tool_fail(
-            c,
-            "input.framework: nothing here looks like %s. Give `command`, the command that runs "
-            "the tests, or "
-            "leave `framework` out to see what is recognised.",
-            framework);
-    return tool_fail(
-        c, "no tests were recognised here. Give `command`, the command that runs them (any that "
-           "writes JUnit XML or TAP, "
-           "or whose runner is known), or `cwd`, the folder of the project. Looked for: pytest "
-           "and unittest files, "
-           "Cargo.toml, go.mod, package.json, meson.build, CMakeLists.txt, t/*.t, a Makefile "
-           "with check or test.");
+    capture_add(&((struct watched *)data)->kept, bytes, n);
 }
 
-/* Which command is run: the given one, or the first that the project suggests. */
+static void watched_tick(void *data)
+{
+    struct watched *w = data;
+    ticker_tick(&w->ticker, &w->kept);
+}
+
+int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
+                struct box_result *ret, struct error *err)
+{
+    struct watched w = {0};
+    struct box_sink sink = {
+        .write = watched_take_output, .tick = c->progress ? watched_tick : NULL, .data = &w};
+    struct box_command command = {.shell = tool_session_shell(c->session),
+                                  .script = script,
+                                  .cwd = cwd,
+                                  .timeout_ns = timeout_ns,
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .sink = &sink,
+                                  .cancel = c->cancel};
+    capture_init(&w.kept, OUTPUT_KEPT);
+    ticker_start(&w.ticker, c);
+    int r = box_exec(tool_session_box(c->session), &command, ret, err);
+    capture_finish(&w.kept);
+    if (r >= 0) {
+        ret->out = w.kept;
+    } else {
+        buf_free(&w.kept.head);
+        buf_free(&w.kept.tail);
+    }
+    return r;
+}
+
+/* Size and time of a file; either may be NULL. */
+static int tests_stat(struct tool_call *c, const char *path, uint64_t *ret_size, int64_t *ret_ns,
+                      struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame f;
+    ask_begin(&a, c, WIRE_STAT);
+    ask_path(&a, path);
+    int r = ask_result(&a, &f, err);
+    if (r >= 0 && ret_size)
+        *ret_size = wire_find_u64(&f, WIRE_K_SIZE, 0);
+    if (r >= 0 && ret_ns)
+        *ret_ns = (int64_t)wire_find_u64(&f, WIRE_K_MTIME_NS, 0);
+    return r;
+}
+
+/* As much of a file as the buffer takes, from `offset` on, with a NUL behind. */
+static int tests_read_from(struct tool_call *c, const char *path, uint64_t offset, struct buf *b,
+                           struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame f;
+    ask_begin(&a, c, WIRE_READ);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_OFFSET, offset);
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max - 1);
+    int r = ask_collect(&a, b, &f, err);
+    return r < 0 ? r : buf_cstr(b) ? 0 : error_set(err, ENOMEM, "no memory");
+}
+
+int tests_read_file(struct tool_call *c, const char *here, const char *path, struct buf *b,
+                    struct error *err)
+{
+    char full[PATH_BYTES];
+    snprintf(full, sizeof full, "%s%s%s", path[0] == '/' ? "" : here, path[0] == '/' ? "" : "/",
+             path);
+    return tests_read_from(c, full, 0, b, err);
+}
+
+bool tests_exists(struct tool_call *c, const char *here, const char *path)
+{
+    char full[PATH_BYTES];
+    return snprintf(full, sizeof full, "%s/%s", here, path) < (int)sizeof full &&
+           tests_stat(c, full, NULL, NULL, NULL) >= 0;
+}
+
+/* --- the steps --- */
+
+/* Which command is run: the given one, or the first that the project suggests. 1: the input is
+ * wrong or nothing was recognised, and the result says so. */
 static int tests_choose(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     const char *command = input_string(c, "command"), *framework = input_string(c, "framework");
     const char *path = input_string(c, "path"), *filter = input_string(c, "filter");
-    if (command && (path || filter))
-        return tool_fail(c, "input.%s: is for a run without `command`; put it into the command",
-                         path ? "path" : "filter"),
-               1;
-    int r = 0;
+    if (command && (path || filter)) {
+        tool_fail(c, "input.%s: is for a run without `command`; put it into the command",
+                  path ? "path" : "filter");
+        return 1;
+    }
     if (!command) {
-        r = tests_detect(c, input_string(c, "cwd"), framework, &run->choices, err);
-        if (r >= 0 && run->choices.count == 0)
-            return tests_nothing_recognised(c, framework), 1;
-        if (r >= 0 && (path || filter))
+        int r = tests_detect(c, run->here, framework, &run->choices, err);
+        if (r < 0)
+            return r;
+        if (run->choices.count == 0 && framework)
+            tool_fail(c,
+                      "input.framework: nothing here looks like %s. Give `command`, the command"
+                      " that runs the tests, or leave `framework` out to see what is recognised.",
+                      framework);
+        else if (run->choices.count == 0)
+            tool_fail(c, "no tests were recognised here. Give `command`, the command that runs"
+                         " them (any that writes JUnit XML or TAP, or whose runner is known), or"
+                         " `cwd`, the folder of the project. Looked for: pytest and unittest files,"
+                         " Cargo.toml, go.mod, package.json, meson.build, CMakeLists.txt, t/*.t, a"
+                         " Makefile with check or test.");
+        if (run->choices.count == 0)
+            return 1;
+        if (path || filter)
             r = tests_select(&run->choices.items[0], path, filter, err);
         if (r < 0)
             return r;
         command = run->choices.items[0].command;
         framework = NULL;
     }
-    return tests_plan_make(c, &run->plan, command, framework, input_string(c, "report"), err);
+    return tests_plan_make(c, &run->plan, run->here, command, framework, input_string(c, "report"),
+                           err);
 }
 
-static int tests_write(struct tool_call *c, const char *path, const char *text, struct error *err)
+static int tests_write(struct tool_call *c, const struct tests_plan *p, const char *name,
+                       const char *text, struct error *err)
 {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", p->dir, name);
     int r = guestfile_write(c, path, 0644, text, strlen(text), err);
     return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
 }
@@ -65,30 +164,15 @@ static int tests_write(struct tool_call *c, const char *path, const char *text, 
 static int tests_prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns,
                          struct error *err)
 {
-    char path[128];
-    struct wire_frame f;
+    char path[128], config[256];
     snprintf(path, sizeof path, "%s/began", p->dir);
-    int r = tests_write(c, path, "", err);
-    if (r >= 0) {
-        _cleanup_ask_ struct ask a;
-        ask_begin(&a, c, WIRE_STAT);
-        ask_path(&a, path);
-        r = ask_result(&a, &f, err);
-        if (r >= 0)
-            *ret_began_ns = (int64_t)wire_find_u64(&f, WIRE_K_MTIME_NS, 0);
-    }
-    if (r >= 0 && p->unittest) {
-        snprintf(path, sizeof path, "%s/run_unittest.py", p->dir);
-        r = tests_write(c, path, TESTS_UNITTEST, err);
-    }
-    if (r >= 0 && p->nextest) {
-        char config[256];
-        snprintf(path, sizeof path, "%s/nextest.toml", p->dir);
-        snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n",
-                 p->dir);
-        r = tests_write(c, path, config, err);
-    }
-    return r;
+    snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n", p->dir);
+    int r = tests_write(c, p, "began", "", err);
+    if (r >= 0)
+        r = tests_stat(c, path, NULL, ret_began_ns, err);
+    if (r >= 0 && p->unittest)
+        r = tests_write(c, p, "run_unittest.py", TESTS_UNITTEST, err);
+    return r >= 0 && p->nextest ? tests_write(c, p, "nextest.toml", config, err) : r;
 }
 
 /* The command in a shell of its own beneath the session's, so that nothing it sets stays. */
@@ -109,55 +193,37 @@ static int tests_execute(struct tool_call *c, struct tests_run *run, struct erro
     if (!text)
         return error_set(err, E2BIG, "the command is too long");
     int64_t ns = timeout ? (int64_t)(json_number_value(timeout) * (double)NS_PER_S) : 0;
-    return tests_shell(c, input_string(c, "cwd"), text, ns, &run->result, err);
-}
-
-static int tests_append_output(struct tests_run *run, const struct box_capture *from)
-{
-    buf_append(&run->output, from->head.data, from->head.len);
-    buf_append(&run->output, from->tail.data, from->tail.len);
-    run->output_cut |= from->total > from->head.len + from->tail.len;
-    return run->output.failed ? -ENOMEM : 0;
+    return tests_shell(c, input_string(c, "cwd") ? run->here : NULL, text, ns, &run->result, err);
 }
 
 /* What it printed: from the file, where it went to one, and what was captured. Only the end is
  * kept. */
 static int tests_take_output(struct tool_call *c, struct tests_run *run, struct error *err)
 {
+    const struct box_capture *streams[] = {&run->result.out, &run->result.err};
     char path[128];
+    uint64_t size = 0;
     run->output = BUF_INIT(16u << 20);
-    int r = 0;
-    if (run->plan.keep_output) {
+    snprintf(path, sizeof path, "%s/" TESTS_OUTPUT, run->plan.dir);
+    if (run->plan.keep_output && tests_stat(c, path, &size, NULL, NULL) >= 0) {
         _cleanup_buf_ struct buf tail = BUF_INIT(OUTPUT_MAX + 1);
-        snprintf(path, sizeof path, "%s/" TESTS_OUTPUT, run->plan.dir);
-        r = tests_read_tail(c, path, OUTPUT_MAX, &tail, err);
-        run->output_cut |= r > 0;
+        int r = tests_read_from(c, path, size > OUTPUT_MAX ? size - OUTPUT_MAX : 0, &tail, err);
+        if (r < 0)
+            return r;
+        run->output_cut |= size > OUTPUT_MAX;
         buf_append(&run->output, tail.data, tail.len);
     }
-    if (r >= 0)
-        r = tests_append_output(run, &run->result.out);
-    if (r >= 0)
-        r = tests_append_output(run, &run->result.err);
+    for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
+        const struct box_capture *s = streams[i];
+        buf_append(&run->output, s->head.data, s->head.len);
+        buf_append(&run->output, s->tail.data, s->tail.len);
+        run->output_cut |= s->total > s->head.len + s->tail.len;
+    }
     if (run->output.len > OUTPUT_MAX) {
         buf_consume(&run->output, run->output.len - OUTPUT_MAX);
         run->output_cut = true;
     }
-    return r < 0 ? r : 0;
-}
-
-/* Where the command ran. */
-static int tests_read_cwd(struct tool_call *c, struct tests_plan *p, struct buf *cwd,
-                          struct error *err)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/cwd", p->dir);
-    int r = tests_read_file(c, NULL, path, cwd, err);
-    if (r < 0)
-        return r;
-    char *text = buf_cstr(cwd);
-    text[strcspn(text, "\n")] = 0;
-    p->cwd = text;
-    return 0;
+    return run->output.failed ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
 static uint64_t found_total(const struct tests_found *f)
@@ -170,71 +236,65 @@ static uint64_t found_total(const struct tests_found *f)
 static int tests_collect_all(struct tool_call *c, struct tests_run *run, int64_t began_ns,
                              struct error *err)
 {
-    _cleanup_buf_ struct buf cwd = BUF_INIT(8192);
+    _cleanup_buf_ struct buf cwd = BUF_INIT(PATH_BYTES);
     struct tests_found *f = &run->found;
-    int r = tests_read_cwd(c, &run->plan, &cwd, err);
+    char path[128];
+    snprintf(path, sizeof path, "%s/cwd", run->plan.dir); /* where the command ran */
+    int r = tests_read_file(c, "", path, &cwd, err);
+    if (r < 0)
+        return r;
+    char *folder = (char *)cwd.data;
+    folder[strcspn(folder, "\n")] = 0;
     for (size_t i = 0; r >= 0 && i < run->plan.n_reports; i++) {
         const struct tests_report *report = &run->plan.reports[i];
         uint64_t before = f->files;
         if (report->need != TESTS_SEARCHED || found_total(f) == 0)
-            r = tests_collect(c, &run->plan, report, began_ns, f, err);
+            r = tests_collect(c, folder, report, began_ns, f, err);
         run->missing += report->need == TESTS_REQUIRED && f->files == before;
     }
-    run->plan.cwd = NULL;
     return r;
 }
 
-static void tests_clean_up(struct tool_call *c, const struct tests_plan *p)
+static void tests_clean_up(struct tool_call *c, const struct tests_run *run)
 {
     _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
     struct box_result result = {0};
-    struct error ignored = {0};
-    buf_append(&script, p->after.data, p->after.len);
-    buf_printf(&script, "rm -rf %s\n", p->dir);
+    buf_append(&script, run->plan.after.data, run->plan.after.len);
+    buf_printf(&script, "rm -rf %s\n", run->plan.dir);
     if (buf_cstr(&script))
-        tests_shell(c, input_string(c, "cwd"), (const char *)script.data, 0, &result, &ignored);
+        tests_shell(c, input_string(c, "cwd") ? run->here : NULL, (const char *)script.data, 0,
+                    &result, NULL);
     box_result_free(&result);
 }
 
 /* A run that reported nothing is no result, whatever it printed; unless its exit status is all
- * there can be.
- */
+ * there can be. */
 static int tests_judge_without_report(struct tests_run *run)
 {
     const struct tests_plan *p = &run->plan;
-    bool good = run->result.exit_code == 0;
-    if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
-        run->failure = "The tests did not end in time, and there is no report. Raise `timeout`, or "
-                       "run fewer of them.";
-    } else if (p->by_exit && !run->found.files) {
+    bool good = run->result.exit_code == 0, timed_out = run->result.limit == WIRE_LIMIT_TIMEOUT;
+    if (!timed_out && p->by_exit && !run->found.files)
         return tests_add(&run->found, p->target, good ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED,
-                         good ? "" : (const char *)buf_cstr(&run->output));
-    } else if (run->found.files) {
-        run->failure = "No tests were run: the report has none.";
-    } else if (run->found.stale) {
-        run->failure =
-            "There is no report of this run: the one that is there was written before it.";
-    } else if (p->named) {
-        run->failure = "There is no report of the tests where `report` says that it is.";
-    } else if (p->piped) {
-        run->failure =
-            "There is no report of the tests. Their output goes through a pipe: run the tests "
-            "alone, without it.";
-    } else if (strcmp(p->framework, "command") == 0) {
-        run->failure =
-            "There is no report of the tests: the command's runner is not known, and it left "
-            "neither JUnit XML nor "
-            "TAP. Name its report with `report`, or take its exit code as the result with "
-            "`framework`: \"exit_code\".";
-    } else {
-        run->failure = "There is no report of the tests: the runner ended before it wrote one.";
-    }
+                         good ? "" : buf_cstr(&run->output));
+    run->failure =
+        timed_out ? "The tests did not end in time, and there is no report. Raise `timeout`, or "
+                    "run fewer of them."
+        : run->found.files ? "No tests were run: the report has none."
+        : run->found.stale
+            ? "There is no report of this run: the one that is there was written before it."
+        : p->named ? "There is no report of the tests where `report` says that it is."
+        : p->piped ? "There is no report of the tests. Their output goes through a pipe: run the "
+                     "tests alone, without it."
+        : strcmp(p->framework, "command") == 0
+            ? "There is no report of the tests: the command's runner is not known, and it left "
+              "neither JUnit XML nor TAP. Name its report with `report`, or take its exit code as "
+              "the result with `framework`: \"exit_code\"."
+            : "There is no report of the tests: the runner ended before it wrote one.";
     return 0;
 }
 
-/* The exit status has a say, too: a runner that fails although nothing failed in its report has
- * more to tell.
- */
+/* The exit status counts, too: a runner that fails although nothing failed in its report has more
+ * to say. */
 static int tests_judge(struct tests_run *run)
 {
     const struct tests_found *f = &run->found;
@@ -259,28 +319,28 @@ static int tests_judge(struct tests_run *run)
     return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
 }
 
-static int tests_run_all(struct tool_call *c, struct tests_run *run, struct error *err)
-{
-    int64_t began_ns = 0;
-    int r = tests_prepare(c, &run->plan, &began_ns, err);
-    if (r >= 0)
-        r = tests_execute(c, run, err);
-    if (r >= 0)
-        r = tests_take_output(c, run, err);
-    if (r >= 0)
-        r = tests_collect_all(c, run, began_ns, err);
-    tests_clean_up(c, &run->plan);
-    if (r >= 0)
-        r = tests_judge(run);
-    return r < 0 ? r : tests_show(c, run, err);
-}
-
 static int run_tests_run(struct tool_call *c, struct error *err)
 {
     struct tests_run run = {0};
+    const char *cwd = input_string(c, "cwd");
+    int64_t began_ns = 0;
+    snprintf(run.here, sizeof run.here, "%s%s%s", cwd && cwd[0] == '/' ? "" : "/workspace",
+             cwd && cwd[0] != '/' ? "/" : "", cwd ? cwd : "");
     int r = tests_choose(c, &run, err);
-    if (r == 0)
-        r = tests_run_all(c, &run, err);
+    if (r == 0) {
+        r = tests_prepare(c, &run.plan, &began_ns, err);
+        if (r >= 0)
+            r = tests_execute(c, &run, err);
+        if (r >= 0)
+            r = tests_take_output(c, &run, err);
+        if (r >= 0)
+            r = tests_collect_all(c, &run, began_ns, err);
+        tests_clean_up(c, &run);
+        if (r >= 0)
+            r = tests_judge(&run);
+        if (r >= 0)
+            r = tests_show(c, &run, err);
+    }
     tests_found_free(&run.found);
     tests_plan_free(&run.plan);
     tests_choices_free(&run.choices);

@@ -20,6 +20,7 @@
 
 #define TESTS_REPORTS_MAX 12
 #define TESTS_CHOICES_MAX 12
+#define TESTS_OUTPUT      "output" /* the file in the run's folder that gets what a command prints */
 
 enum tests_need {
     TESTS_REQUIRED, /* a runner in the command was told to write it */
@@ -40,7 +41,6 @@ struct tests_plan {
     char *edited;          /* as it is run */
     char dir[64];          /* the run's own folder in the box */
     char id[32];           /* a name that no other run has */
-    const char *cwd;       /* borrowed */
     struct buf env;        /* lines of shell that set variables */
     struct buf after;      /* lines of shell that remove what was left elsewhere */
     struct tests_report reports[TESTS_REPORTS_MAX];
@@ -57,10 +57,11 @@ struct tests_plan {
 
 void tests_plan_free(struct tests_plan *p);
 
-/* Fills everything of the plan but cwd, which is set before. `framework` is what the caller forces,
- * and `report` where the report is, or NULL. */
-int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *command,
-                    const char *framework, const char *report, struct error *err);
+/* `here` is the project's folder; `framework` is what the caller forces, and `report` where the
+ * report is, or NULL. */
+int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *here,
+                    const char *command, const char *framework, const char *report,
+                    struct error *err);
 
 /* A way to run the project's tests. */
 struct tests_choice {
@@ -75,7 +76,7 @@ struct tests_choices {
 };
 
 /* All ways, the best first. `only`: none but that framework. */
-int tests_detect(struct tool_call *c, const char *cwd, const char *only, struct tests_choices *ret,
+int tests_detect(struct tool_call *c, const char *here, const char *only, struct tests_choices *ret,
                  struct error *err);
 void tests_choices_free(struct tests_choices *c);
 
@@ -83,21 +84,16 @@ void tests_choices_free(struct tests_choices *c);
 int tests_select(struct tests_choice *choice, const char *path, const char *filter,
                  struct error *err);
 
-/* One script, in the session's shell; in its folder unless cwd is given. Both streams are captured
- * in ret->out. */
+/* One script, in the session's shell; in its folder unless cwd, an absolute path, is given. Both
+ * streams are captured in ret->out. */
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err);
 
-/* A small file of the box; what is relative lies in cwd, and that in the workspace. */
-int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b,
+/* Files of the project: beneath `here`, an absolute path in the box, unless their own is. What is
+ * read has a NUL behind it. */
+int tests_read_file(struct tool_call *c, const char *here, const char *path, struct buf *b,
                     struct error *err);
-bool tests_exists(struct tool_call *c, const char *cwd, const char *path);
-int tests_list(struct tool_call *c, const char *cwd, const char *path,
-               void (*each)(void *data, const char *name), void *data, struct error *err);
-
-/* The last n bytes of a file, whose path is absolute; 1 if it has more. */
-int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b,
-                    struct error *err);
+bool tests_exists(struct tool_call *c, const char *here, const char *path);
 
 /* What was reported. */
 struct tests_found {
@@ -110,11 +106,11 @@ struct tests_found {
 
 void tests_found_free(struct tests_found *f);
 
-/* Adds what the report says. Reports that were there before `newer_ns` are passed over. A report
- * that is not there adds nothing; one that is broken becomes a test that is an error. */
-int tests_collect(struct tool_call *c, const struct tests_plan *p,
-                  const struct tests_report *report, int64_t newer_ns, struct tests_found *f,
-                  struct error *err);
+/* Adds what the report says; `cwd` is where the command ran. Reports that were there before
+ * `newer_ns` are passed over. A report that is not there adds nothing; one that is broken becomes a
+ * test that is an error. */
+int tests_collect(struct tool_call *c, const char *cwd, const struct tests_report *report,
+                  int64_t newer_ns, struct tests_found *f, struct error *err);
 
 /* Adds one test of our own making. */
 int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome,
@@ -122,6 +118,7 @@ int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome
 
 /* How the run went, for tests_show. */
 struct tests_run {
+    char here[4096]; /* the project's folder in the box */
     struct tests_plan plan;
     struct tests_choices choices; /* what was recognised; the first of them ran */
     struct box_result result;
@@ -136,3 +133,69 @@ int tests_show(struct tool_call *c, struct tests_run *run, struct error *err);
 
 /* The program that runs Python's unittest and writes a report. */
 extern const char TESTS_UNITTEST[];
+
+/* --- shell command lines, and the table of test runners (runner.c) --- */
+
+#define SHELL_WORDS_MAX    512u
+#define SHELL_COMMANDS_MAX 64u
+
+/* What a word holds besides plain text and quotes makes it `odd`: it matches nothing. */
+struct shell_word {
+    size_t begin, end; /* where in the text */
+    char *text;        /* without its quotes */
+    bool odd;
+};
+
+/* One simple command: words[first] … words[first + count - 1]. */
+struct shell_command {
+    size_t first, count;
+    size_t end; /* where in the text its last word or redirection ends */
+    bool piped; /* its output goes into another command */
+};
+
+struct shell_line {
+    struct shell_word words[SHELL_WORDS_MAX];
+    struct shell_command commands[SHELL_COMMANDS_MAX];
+    size_t n_words, n_commands;
+};
+
+/* 0, -E2BIG if it has more words or commands than that, -EINVAL if a quote is open, -ENOMEM. */
+int shell_line_parse(const char *text, struct shell_line **ret);
+struct shell_line *shell_line_free(struct shell_line *l);
+
+static inline void cleanup_shell_line(struct shell_line **l)
+{
+    shell_line_free(*l);
+}
+#define _cleanup_shell_line_ _cleanup_(cleanup_shell_line)
+
+/* Appends s in single quotes, so that a shell reads it as one word. */
+void shell_quote(struct buf *b, const char *s);
+
+#define RUNNER_STDOUT 1u   /* the report is what it prints */
+#define RUNNER_SPLIT  2u   /* on stdout alone */
+#define RUNNER_AT_END 4u   /* options go behind all of its arguments */
+#define RUNNER_MESON  8u   /* the report lies in its build folder */
+#define RUNNER_PROVE  16u  /* wants a variable to be set */
+#define RUNNER_SCRIPT 32u  /* runs a script of package.json */
+#define RUNNER_MAKE   64u  /* runs anything */
+#define RUNNER_LEAVES 128u /* leaves JUnit files in places of its own */
+
+struct runner {
+    const char *framework;
+    const char *words;   /* by which it is recognised */
+    const char *options; /* put behind them, or NULL */
+    const char *report;  /* where it is then, or NULL */
+    enum wire_report_format format;
+    unsigned flags;
+    unsigned replace;   /* how many of its last words the options replace */
+    const char *path;   /* what goes before a path of tests; NULL: it takes none */
+    const char *filter; /* before a pattern of names; NULL: it takes none */
+};
+
+/* The runner in a simple command, and the word behind those that it is recognised by. */
+const struct runner *runner_find(const struct shell_line *l, const struct shell_command *command,
+                                 size_t *ret_behind);
+
+/* The first of that framework. */
+const struct runner *runner_named(const char *framework);

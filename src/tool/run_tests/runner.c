@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "run_tests.h"
 #include "banned.h"
 
 struct shell_scan {
@@ -22,17 +22,6 @@ struct shell_scan {
     bool fresh;    /* the next word begins a simple command */
     bool redirect; /* the next word is a file's name */
 };
-
-/* Words that stand where a command may, and are none. */
-static bool word_is_reserved(const char *word)
-{
-    static const char *const WORDS[] = {"if",   "then",  "else",  "elif", "fi", "do",
-                                        "done", "while", "until", "!",    "{",  "}"};
-    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
-        if (strcmp(word, WORDS[i]) == 0)
-            return true;
-    return false;
-}
 
 /* Behind a quote's end; 0 if it has none. */
 static size_t skip_quoted(const char *text, size_t at)
@@ -63,15 +52,6 @@ static size_t skip_expansion(const char *text, size_t at)
     return 0;
 }
 
-static void word_append_quoted(struct buf *word, const char *text, size_t begin, size_t end)
-{
-    for (size_t i = begin + 1; i + 1 < end; i++) {
-        if (text[begin] == '"' && text[i] == '\\' && strchr("\\\"$`", text[i + 1]))
-            i++;
-        buf_append(word, text + i, 1);
-    }
-}
-
 /* One piece of a word: a quoted part, an expansion, or a character. Returns where the next one
  * begins, or 0.
  */
@@ -80,8 +60,11 @@ static size_t scan_piece(const char *text, size_t at, struct buf *word, bool *od
     size_t end;
     if (text[at] == '\'' || text[at] == '"') {
         end = skip_quoted(text, at);
-        if (end)
-            word_append_quoted(word, text, at, end);
+        for (size_t i = at + 1; i + 1 < end; i++) {
+            if (text[at] == '"' && text[i] == '\\' && strchr("\\\"$`", text[i + 1]))
+                i++;
+            buf_append(word, text + i, 1);
+        }
         *odd |= text[at] == '"' && end && memchr(text + at, '$', end - at);
         return end;
     }
@@ -105,21 +88,41 @@ static struct shell_command *scan_command(struct shell_scan *s)
     return s->line->n_commands ? &s->line->commands[s->line->n_commands - 1] : NULL;
 }
 
-/* Puts the word where it belongs; takes its text over. */
-static int scan_place_word(struct shell_scan *s, size_t begin, char *text, bool odd)
+static int scan_word(struct shell_scan *s)
 {
+    /* Words that stand where a command may, and are none. */
+    static const char *const RESERVED[] = {"if",   "then",  "else",  "elif", "fi", "do",
+                                           "done", "while", "until", "!",    "{",  "}"};
+    _cleanup_buf_ struct buf word = BUF_INIT(1 << 20);
     struct shell_line *l = s->line;
-    if (s->redirect || (s->fresh && word_is_reserved(text))) {
+    size_t begin = s->at;
+    bool odd = false;
+    while (s->text[s->at] && !strchr(" \t\r\n;&|()<>", s->text[s->at])) {
+        s->at = scan_piece(s->text, s->at, &word, &odd);
+        if (!s->at)
+            return -EINVAL;
+    }
+    char *text = buf_cstr(&word);
+    if (!text)
+        return -ENOMEM;
+    /* The number before a redirection is part of it. */
+    if (word.len && s->text[s->at] && strchr("<>", s->text[s->at]) &&
+        strspn(text, "0123456789") == word.len)
+        return 0;
+    bool skipped = s->redirect;
+    for (size_t i = 0; s->fresh && i < ARRAY_SIZE(RESERVED); i++)
+        skipped |= strcmp(text, RESERVED[i]) == 0;
+    if (skipped) {
         if (s->redirect && scan_command(s))
             scan_command(s)->end = s->at;
         s->redirect = false;
-        free(text);
         return 0;
     }
-    if (l->n_words == SHELL_WORDS_MAX || (s->fresh && l->n_commands == SHELL_COMMANDS_MAX)) {
-        free(text);
+    if (l->n_words == SHELL_WORDS_MAX || (s->fresh && l->n_commands == SHELL_COMMANDS_MAX))
         return -E2BIG;
-    }
+    text = strdup(text);
+    if (!text)
+        return -ENOMEM;
     if (s->fresh)
         l->commands[l->n_commands++] = (struct shell_command){.first = l->n_words};
     s->fresh = false;
@@ -128,27 +131,6 @@ static int scan_place_word(struct shell_scan *s, size_t begin, char *text, bool 
     scan_command(s)->count++;
     scan_command(s)->end = s->at;
     return 0;
-}
-
-static int scan_word(struct shell_scan *s)
-{
-    _cleanup_buf_ struct buf word = BUF_INIT(1 << 20);
-    size_t begin = s->at;
-    bool odd = false;
-    while (s->text[s->at] && !strchr(" \t\r\n;&|()<>", s->text[s->at])) {
-        s->at = scan_piece(s->text, s->at, &word, &odd);
-        if (!s->at)
-            return -EINVAL;
-    }
-    /* The number before a redirection is part of it. */
-    bool number = word.len > 0 && strchr("<>", s->text[s->at]) && s->text[s->at];
-    for (size_t i = 0; number && i < word.len; i++)
-        number = isdigit(word.data[i]);
-    char *text = buf_cstr(&word);
-    text = number || !text ? NULL : strdup(text);
-    if (number)
-        return 0;
-    return text ? scan_place_word(s, begin, text, odd) : -ENOMEM;
 }
 
 static void scan_operator(struct shell_scan *s)

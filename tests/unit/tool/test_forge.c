@@ -242,10 +242,10 @@ static void test_names_are_encoded_in_paths(void **state)
 {
     const struct forge_pr pr = {
         .repo = "o/r", .head = "hutch/a&b", .base = "ma#in", .title = "t", .body = "b"};
-    char *path = FORGE_KINDS[0]->find_path(&pr);
+    char *path = forge_path(&pr, FORGE_KINDS[0]->find_path);
     assert_string_equal(path, "/repos/o/r/pulls?state=open&head=o%3Ahutch%2Fa%26b&base=ma%23in");
     free(path);
-    path = FORGE_KINDS[1]->create_path(&pr);
+    path = forge_path(&pr, FORGE_KINDS[1]->create_path);
     assert_string_equal(path, "/projects/o%2Fr/merge_requests");
     free(path);
 }

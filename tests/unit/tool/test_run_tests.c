@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "runner.h"
+#include "run_tests.h"
 
 /* The command as its words, with | between simple commands. */
 static void check_words(const char *text, const char *expected)
