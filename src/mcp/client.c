@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "foreign_text.h"
 #include "json.h"
+#include "thread.h"
 #include "banned.h"
 
 #define PROGRESS_NS (NS_PER_S / 10) /* between two reports, however many come */
@@ -36,7 +37,7 @@ int client_count(struct client *c, size_t n, struct error *err)
 
 void client_add_said(struct client *c, const char *data, size_t n)
 {
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     if (n > sizeof c->said) {
         data += n - sizeof c->said;
         n = sizeof c->said;
@@ -48,7 +49,6 @@ void client_add_said(struct client *c, const char *data, size_t n)
     }
     memcpy(c->said + c->n_said, data, n);
     c->n_said += n;
-    pthread_mutex_unlock(&c->lock);
 }
 
 /* The last line of stderr, cleaned: "; it said: …", or nothing. The lock is held. */
@@ -87,7 +87,7 @@ static struct waiter *client_find_waiter(struct client *c, const json_t *id)
 
 void client_fail(struct client *c, const json_t *id, const struct error *why)
 {
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     struct waiter *w = client_find_waiter(c, id);
     if (w)
         waiter_fail(w, why);
@@ -95,17 +95,15 @@ void client_fail(struct client *c, const json_t *id, const struct error *why)
         c->dead = true;
         c->why = *why;
     }
-    pthread_mutex_unlock(&c->lock);
 }
 
 void client_take_malformed(struct client *c, const char *why)
 {
     struct error err;
     error_set(&err, EPROTO, "the MCP server '%s' sent a malformed message: %.200s", c->name, why);
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (struct waiter *w = c->waiters; w; w = w->next)
         waiter_fail(w, &err);
-    pthread_mutex_unlock(&c->lock);
 }
 
 static void client_take_answer(struct client *c, const struct rpc_message *m)
@@ -164,7 +162,7 @@ static int client_take_message(struct client *c, json_t *value, const struct rpc
                                struct error *err)
 {
     int r = 0;
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     if (m->kind == RPC_RESULT || m->kind == RPC_ERROR) {
         client_take_answer(c, m);
         json_object_del(value, "result"); /* the caller's thread has it now, alone */
@@ -181,16 +179,15 @@ static int client_take_message(struct client *c, json_t *value, const struct rpc
     } else if (strcmp(m->method, "notifications/tools/list_changed") == 0) {
         c->tools_changed = true;
     }
-    pthread_mutex_unlock(&c->lock);
     return r;
 }
 
 int client_take(struct client *c, json_t *value, struct error *err)
 {
     struct rpc_message m;
-    size_t i, n = json_is_array(value) ? json_array_size(value) : 1;
+    size_t n = json_is_array(value) ? json_array_size(value) : 1;
     int r = 0;
-    for (i = 0; r == 0 && i < n; i++) { /* protocol 2025-03-26 had batches */
+    for (size_t i = 0; r == 0 && i < n; i++) { /* protocol 2025-03-26 had batches */
         json_t *one = json_is_array(value) ? json_array_get(value, i) : value;
         rpc_look(one, &m);
         if (m.kind == RPC_INVALID)
@@ -205,7 +202,7 @@ int client_take(struct client *c, json_t *value, struct error *err)
 static void client_die(struct client *c, const struct error *why)
 {
     char said[600];
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     client_last_said(c, said, sizeof said);
     if (!c->dead)
         error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text,
@@ -217,7 +214,6 @@ static void client_die(struct client *c, const struct error *why)
     for (struct waiter *w = c->waiters; w; w = w->next)
         waiter_fail(w, &told);
     pthread_cond_broadcast(&c->started);
-    pthread_mutex_unlock(&c->lock);
 }
 
 static void *client_thread(void *client)
@@ -267,31 +263,25 @@ static void waiter_free(struct waiter *w)
 static int client_begin(struct client *c, struct waiter *w, const struct client_call *call,
                         struct error *err)
 {
-    int r = 0;
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     if (c->dead) {
         *err = c->why;
-        r = -c->why.code;
-    } else {
-        w->id = ++c->last_id;
-        w->next = c->waiters;
-        c->waiters = w;
-        json_t *id = json_integer(w->id);
-        if (call->progress) /* a token by which the server may report progress */
-            json_object_set_new(call->params, "_meta", json_pack("{s:O}", "progressToken", id));
-        r = client_send(c, rpc_request(id, call->method, json_incref(call->params)));
-        json_decref(id);
-        if (r < 0) {
-            client_remove_waiter(c, w);
-            error_set(err, ENOBUFS,
-                      "the MCP server '%s' does not read what it is sent, or it is too long",
-                      c->name);
-        }
+        return -c->why.code;
     }
-    pthread_mutex_unlock(&c->lock);
-    if (r == 0)
-        event_raise(c->wake);
-    return r;
+    w->id = ++c->last_id;
+    w->next = c->waiters;
+    c->waiters = w;
+    _cleanup_json_ json_t *id = json_integer(w->id);
+    if (call->progress) /* a token by which the server may report progress */
+        json_object_set_new(call->params, "_meta", json_pack("{s:O}", "progressToken", id));
+    if (client_send(c, rpc_request(id, call->method, json_incref(call->params))) < 0) {
+        client_remove_waiter(c, w);
+        return error_set(err, ENOBUFS,
+                         "the MCP server '%s' does not read what it is sent, or it is too long",
+                         c->name);
+    }
+    event_raise(c->wake);
+    return 0;
 }
 
 /* Passes progress on. True when the answer is there. */
@@ -380,10 +370,8 @@ int client_ask(struct client *c, const struct client_call *call, json_t **ret, s
 
 bool client_alive(struct client *c)
 {
-    pthread_mutex_lock(&c->lock);
-    bool alive = !c->dead;
-    pthread_mutex_unlock(&c->lock);
-    return alive;
+    LOCKED(&c->lock);
+    return !c->dead;
 }
 
 bool client_has_tools(const struct client *c)
@@ -393,28 +381,13 @@ bool client_has_tools(const struct client *c)
 
 bool client_tools_changed(struct client *c)
 {
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     bool changed = c->tools_changed;
     c->tools_changed = false;
-    pthread_mutex_unlock(&c->lock);
     return changed;
 }
 
 /* --- opening and closing --- */
-
-static int client_take_handshake(struct client *c, const json_t *result, struct error *err)
-{
-    const char *version = json_get_string(result, "protocolVersion");
-    for (size_t i = 0; version && i < ARRAY_SIZE(VERSIONS); i++)
-        if (strcmp(version, VERSIONS[i]) == 0) {
-            c->has_tools =
-                json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
-            return 0;
-        }
-    _cleanup_free_ char *clean = version ? foreign_text(version, strlen(version), 40) : NULL;
-    return error_set(err, EPROTO, "the MCP server '%s' speaks protocol '%s'; hutch speaks %s to %s",
-                     c->name, clean ? clean : "", VERSIONS[ARRAY_SIZE(VERSIONS) - 1], VERSIONS[0]);
-}
 
 static int client_handshake(struct client *c, int64_t timeout_ns, struct error *err)
 {
@@ -428,10 +401,19 @@ static int client_handshake(struct client *c, int64_t timeout_ns, struct error *
     if (!hello.params)
         return error_set(err, ENOMEM, "no memory");
     int r = client_ask(c, &hello, &result, err);
-    if (r == 0)
-        r = client_take_handshake(c, result, err);
     if (r < 0)
         return r;
+    const char *version = json_get_string_or(result, "protocolVersion", "");
+    bool known = false;
+    for (size_t i = 0; i < ARRAY_SIZE(VERSIONS); i++)
+        known |= strcmp(version, VERSIONS[i]) == 0;
+    _cleanup_free_ char *clean = foreign_text(version, strlen(version), 40);
+    if (!known)
+        return error_set(err, EPROTO,
+                         "the MCP server '%s' speaks protocol '%s'; hutch speaks %s to %s", c->name,
+                         clean ? clean : "", VERSIONS[ARRAY_SIZE(VERSIONS) - 1], VERSIONS[0]);
+    c->has_tools =
+        json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
     pthread_mutex_lock(&c->lock);
     client_send(c, rpc_notification("notifications/initialized", NULL));
     pthread_mutex_unlock(&c->lock);

@@ -108,19 +108,18 @@ static char *url_part(CURLU *u, CURLUPart part)
 /* A new string: the URL without what may be a secret. */
 static char *url_shown(const char *url)
 {
-    char *shown = NULL;
+    static const CURLUPart PARTS[] = {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT,
+                                      CURLUPART_PATH};
     CURLU *u = url_parse(url);
     if (!u)
         return strdup("an invalid URL");
-    char *scheme = url_part(u, CURLUPART_SCHEME), *host = url_part(u, CURLUPART_HOST);
-    char *port = url_part(u, CURLUPART_PORT), *path = url_part(u, CURLUPART_PATH);
-    if (asprintf(&shown, "%s://%s:%s%s", scheme ? scheme : "", host ? host : "", port ? port : "",
-                 path ? path : "") < 0)
-        shown = NULL;
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(port);
-    curl_free(path);
+    char *part[ARRAY_SIZE(PARTS)];
+    for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
+        part[i] = url_part(u, PARTS[i]);
+    char *shown = str_printf("%s://%s:%s%s", part[0] ? part[0] : "", part[1] ? part[1] : "",
+                             part[2] ? part[2] : "", part[3] ? part[3] : "");
+    for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
+        curl_free(part[i]);
     curl_url_cleanup(u);
     return shown;
 }
@@ -139,16 +138,6 @@ static bool url_same_origin(const char *a, const char *b)
     curl_url_cleanup(one);
     curl_url_cleanup(other);
     return same;
-}
-
-static bool url_is_http(const char *url)
-{
-    CURLU *u = url_parse(url);
-    char *scheme = u ? url_part(u, CURLUPART_SCHEME) : NULL;
-    bool is_http = scheme && (strcmp(scheme, "https") == 0 || strcmp(scheme, "http") == 0);
-    curl_free(scheme);
-    curl_url_cleanup(u);
-    return is_http;
 }
 
 static int headers_add(struct curl_slist **list, const char *name, const json_t *value,
@@ -204,13 +193,6 @@ static struct http_request *request_new(struct client *c, enum http_kind kind)
     return q->url ? q : request_free(q);
 }
 
-static void request_insert(struct client_http *h, struct http_request *q)
-{
-    q->next = h->requests;
-    h->requests = q;
-    h->n_running += q->kind != HTTP_LISTEN;
-}
-
 static void request_remove(struct client_http *h, struct http_request *q)
 {
     for (struct http_request **at = &h->requests; *at; at = &(*at)->next)
@@ -226,10 +208,14 @@ static void request_remove(struct client_http *h, struct http_request *q)
 
 static size_t request_receive(char *data, size_t size, size_t n, void *request);
 
-static int request_set_headers(struct http_request *q)
+static int request_start(struct http_request *q)
 {
     const struct client_http *h = q->client->http;
     bool post = q->kind == HTTP_POST;
+    sse_free(&q->sse);
+    q->sse = SSE_INIT(RPC_MESSAGE_MAX + 1024);
+    q->in.len = 0;
+    q->in.failed = q->events = false;
     curl_slist_free_all(q->headers);
     q->headers = NULL;
     int r = http_headers_add(&q->headers, "Accept: %stext/event-stream",
@@ -246,18 +232,7 @@ static int request_set_headers(struct http_request *q)
         r = http_headers_add(&q->headers, "MCP-Protocol-Version: %s", h->version);
     if (r == 0 && q->last_id)
         r = http_headers_add(&q->headers, "Last-Event-ID: %s", q->last_id);
-    return r;
-}
-
-static int request_start(struct http_request *q)
-{
-    sse_free(&q->sse);
-    q->sse = SSE_INIT(RPC_MESSAGE_MAX + 1024);
-    q->in.len = 0;
-    q->in.failed = q->events = false;
-    if (request_set_headers(q) < 0)
-        return -ENOMEM;
-    q->easy = http_easy_new(q->url, q->headers, q->why);
+    q->easy = r == 0 ? http_easy_new(q->url, q->headers, q->why) : NULL;
     if (!q->easy)
         return -ENOMEM;
     curl_easy_setopt(q->easy, CURLOPT_WRITEFUNCTION, request_receive);
@@ -514,8 +489,10 @@ static void request_ended(struct http_request *q, CURLcode code)
     bool listen = q->initialized && status / 100 == 2;
     request_remove(h, q);
     q = listen ? request_new(c, HTTP_LISTEN) : NULL;
-    if (q)
-        request_insert(h, q);
+    if (q) {
+        q->next = h->requests;
+        h->requests = q;
+    }
 }
 
 /* --- the transport --- */
@@ -535,7 +512,11 @@ static int http_open(struct client *c, const struct client_options *o, struct er
     h->multi = curl_multi_init();
     if (!h->url || !h->shown || !h->multi)
         return error_set(err, ENOMEM, "no memory");
-    if (!url_is_http(o->url))
+    CURLU *u = url_parse(o->url);
+    bool valid =
+        u && (strncasecmp(o->url, "https://", 8) == 0 || strncasecmp(o->url, "http://", 7) == 0);
+    curl_url_cleanup(u);
+    if (!valid)
         return error_set(err, EINVAL, "\"url\" must start with https:// or http://");
     json_object_foreach((json_t *)o->headers, name, value)
     {
@@ -594,7 +575,9 @@ static void http_take_queue(struct client *c)
                 request_remove(h, old); /* its connection can be closed */
                 break;
             }
-        request_insert(h, q);
+        q->next = h->requests;
+        h->requests = q;
+        h->n_running++;
         h->waiting = q->in_order;
     }
 }

@@ -9,6 +9,7 @@
 
 #include "client.h"
 #include "names.h"
+#include "thread.h"
 #include "banned.h"
 
 #define PIECE       (64u << 10)
@@ -90,7 +91,7 @@ static int pipe_write_stdin(struct client *c, struct error *err)
 {
     struct client_pipe *p = &c->pipe;
     int r = 0;
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     size_t left = p->out.len - p->sent;
     ssize_t n = left ? write(p->child.in, p->out.data + p->sent, left < PIECE ? left : PIECE) : 0;
     if (n > 0)
@@ -101,7 +102,6 @@ static int pipe_write_stdin(struct client *c, struct error *err)
         buf_consume(&p->out, p->sent);
         p->sent = 0;
     }
-    pthread_mutex_unlock(&c->lock);
     return r;
 }
 

@@ -78,38 +78,37 @@ bool rpc_has_nul(const json_t *value)
     return false;
 }
 
-static bool rpc_is_id(const json_t *id)
+/* What is wrong with it; NULL: nothing. */
+static const char *rpc_check(json_t *value, struct rpc_message *m)
 {
-    return json_is_string(id) || json_is_number(id);
-}
-
-/* NULL, or what is wrong with a message that has a method. */
-static const char *rpc_look_call(const json_t *value, struct rpc_message *m)
-{
-    const json_t *method = json_object_get(value, "method"), *id = json_object_get(value, "id");
-    m->params = json_object_get(value, "params");
-    if (!json_is_string(method) || rpc_has_nul(method))
-        return "'method' must be a string";
-    if (id && !rpc_is_id(id))
-        return "'id' must be a string or a number";
-    if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
-        return "'params' must be an object";
-    m->method = json_string_value(method);
-    m->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
-    return NULL;
-}
-
-/* The same for an answer. An error may be without an id: the other side could not read it. */
-static const char *rpc_look_answer(const json_t *value, struct rpc_message *m)
-{
-    const json_t *id = json_object_get(value, "id");
+    const json_t *id = json_object_get(value, "id"), *method = json_object_get(value, "method");
+    const char *version = json_get_string(value, "jsonrpc");
+    if (!json_is_object(value))
+        return json_is_array(value) ? "it is a batch" : "it is no object";
+    if (!version || strcmp(version, "2.0") != 0)
+        return "'jsonrpc' must be \"2.0\"";
+    if (method) {
+        m->params = json_object_get(value, "params");
+        if (!json_is_string(method) || rpc_has_nul(method))
+            return "'method' must be a string";
+        if (id && !m->id)
+            return "'id' must be a string or a number";
+        if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
+            return "'params' must be an object";
+        m->method = json_string_value(method);
+        m->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
+        return NULL;
+    }
     m->result = json_object_get(value, "result");
     m->error = json_object_get(value, "error");
+    if (!m->result && !m->error)
+        return "it has neither 'method' nor 'result' nor 'error'";
     if (m->result && m->error)
         return "it has both 'result' and 'error'";
     if (m->error && !json_is_object(m->error))
         return "'error' must be an object";
-    if (!rpc_is_id(id) && (m->result || (id && !json_is_null(id))))
+    /* An error may be without an id: the other side could not read it. */
+    if (!m->id && (m->result || (id && !json_is_null(id))))
         return "'id' must be a string or a number";
     m->kind = m->result ? RPC_RESULT : RPC_ERROR;
     return NULL;
@@ -117,20 +116,10 @@ static const char *rpc_look_answer(const json_t *value, struct rpc_message *m)
 
 void rpc_look(json_t *value, struct rpc_message *ret)
 {
+    const json_t *id = json_object_get(value, "id");
     *ret = (struct rpc_message){.kind = RPC_INVALID};
-    const json_t *version = json_object_get(value, "jsonrpc"), *id = json_object_get(value, "id");
-    if (rpc_is_id(id))
-        ret->id = id;
-    if (!json_is_object(value))
-        ret->problem = json_is_array(value) ? "it is a batch" : "it is no object";
-    else if (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0)
-        ret->problem = "'jsonrpc' must be \"2.0\"";
-    else if (json_object_get(value, "method"))
-        ret->problem = rpc_look_call(value, ret);
-    else if (json_object_get(value, "result") || json_object_get(value, "error"))
-        ret->problem = rpc_look_answer(value, ret);
-    else
-        ret->problem = "it has neither 'method' nor 'result' nor 'error'";
+    ret->id = json_is_string(id) || json_is_number(id) ? id : NULL;
+    ret->problem = rpc_check(value, ret);
 }
 
 /* A message with one more member, whose value it takes over; NULL if that is NULL. */

@@ -82,8 +82,7 @@ LIST_HEAD(mcp_requests, mcp_request);
 
 struct mcp_server {
     struct mcp_options options;
-    enum mcp_version
-        version; /* what initialize settled; used by the thread that takes messages only */
+    enum mcp_version version; /* what initialize settled; of the thread that takes messages */
     pthread_mutex_t sending;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
@@ -92,21 +91,12 @@ struct mcp_server {
     int level; /* of log messages that the client wants */
 };
 
-/* server.c */
-json_t *mcp_server_info(const struct mcp_request *q);
+/* server.c. Messages are taken over; NULL is dropped. */
+int mcp_send(struct mcp_server *s, uint64_t to, json_t *message);
 void mcp_log(struct mcp_request *q, const char *level, const char *text);
 
 /* A member of params that must be a string. NULL with the problem set. */
 const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_problem *p);
-
-/* server_request.c. Messages, results and answers are taken over. */
-int mcp_send(struct mcp_server *s, uint64_t to, json_t *message); /* NULL is dropped */
-void mcp_answer(struct mcp_request *q, json_t *result, struct mcp_problem *p);
-void mcp_batch_done(struct mcp_server *s, struct mcp_batch *b, json_t *answer);
-void mcp_request_start(struct mcp_request *q);
-void mcp_request_free(struct mcp_request *q);
-void mcp_cancel(struct mcp_server *s, const json_t *id);
-void mcp_cancel_all(struct mcp_server *s);
 
 /* Takes the place of q->call in the order. */
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);

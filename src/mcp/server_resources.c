@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -50,14 +51,6 @@ void uri_append_path(struct buf *b, const char *path)
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 int uri_parse_path(const char *uri, struct buf *ret)
 {
     size_t n = strlen(URI_WORKSPACE);
@@ -68,10 +61,10 @@ int uri_parse_path(const char *uri, struct buf *ret)
         if (c == '?' || c == '#')
             return -EINVAL;
         if (c == '%') {
-            int high = hex_digit(at[1]), low = high < 0 ? -1 : hex_digit(at[2]);
-            if (low < 0 || (high == 0 && low == 0))
+            const char hex[3] = {at[1], at[1] ? at[2] : 0};
+            c = (char)strtol(hex, NULL, 16);
+            if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]) || !c)
                 return -EINVAL;
-            c = (char)(high << 4 | low);
             at += 2;
         }
         buf_append(ret, &c, 1);
@@ -90,33 +83,19 @@ static int workspace_fail(struct tool_call *c, const struct error *err)
     return 0;
 }
 
-static const char *workspace_path(const struct tool_call *c)
-{
-    return json_string_value(json_object_get(c->input, "path"));
-}
-
 static int workspace_read(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
-    struct wire_field piece;
-    struct buf *file = &c->result->image;
+    const char *path = input_string(c, "path");
+    c->result->image.max = BYTES_MAX;
     ask_begin(&a, c, WIRE_READ);
-    ask_path(&a, workspace_path(c));
+    ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX + 1);
-    int r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0) {
-        if (frame.type != WIRE_DATA || !wire_find(&frame, WIRE_K_DATA, &piece))
-            continue;
-        if (file->len + piece.size > BYTES_MAX) {
-            r = error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool",
-                          workspace_path(c), BYTES_MAX);
-            break;
-        }
-        buf_append(file, piece.data, piece.size);
-    }
-    if (r == 0 && file->failed)
-        r = error_set(err, ENOMEM, "no memory for %s", workspace_path(c));
+    int r = ask_collect(&a, &c->result->image, &frame, err);
+    if (r == -EFBIG)
+        error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool", path,
+                  BYTES_MAX);
     return r < 0 ? workspace_fail(c, err) : 0;
 }
 
@@ -136,36 +115,26 @@ static void entries_add(json_t *entries, const struct wire_frame *f)
                                                  "folder", folder, "file", file));
 }
 
-/* Sends what was asked and keeps the entries that come back, as many as may be. */
-static int workspace_take_entries(struct tool_call *c, struct ask *a, struct error *err)
-{
-    struct wire_frame frame;
-    json_t *entries = json_array();
-    c->result->data = json_pack("{s:o}", "entries", entries);
-    int r = ask_send(a, err);
-    while (r >= 0 && (r = ask_next(a, &frame, err)) > 0)
-        if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX)
-            entries_add(entries, &frame);
-    return r < 0 ? workspace_fail(c, err) : 0;
-}
-
+/* The entries of a folder, or of the whole workspace. */
 static int workspace_list(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
-    ask_begin(&a, c, WIRE_LIST);
-    ask_path(&a, workspace_path(c));
-    return workspace_take_entries(c, &a, err);
-}
-
-static int workspace_tree(struct tool_call *c, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    ask_begin(&a, c, WIRE_TREE);
-    ask_path(&a, ".");
-    wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, TREE_MAX);
-    wire_put_u64(&a.out, WIRE_K_SIZES, 1);
-    wire_put_u64(&a.out, WIRE_K_HIDDEN, 1);
-    return workspace_take_entries(c, &a, err);
+    const char *path = input_string(c, "path");
+    ask_begin(&a, c, path ? WIRE_LIST : WIRE_TREE);
+    ask_path(&a, path ? path : ".");
+    if (!path) {
+        wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, TREE_MAX);
+        wire_put_u64(&a.out, WIRE_K_SIZES, 1);
+        wire_put_u64(&a.out, WIRE_K_HIDDEN, 1);
+    }
+    struct wire_frame frame;
+    json_t *entries = json_array();
+    c->result->data = json_pack("{s:o}", "entries", entries);
+    int r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0)
+        if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX)
+            entries_add(entries, &frame);
+    return r < 0 ? workspace_fail(c, err) : 0;
 }
 
 /* The diff goes to a file in memory that cannot grow past its size: EPERM. */
@@ -202,8 +171,6 @@ static int workspace_diff(struct tool_call *c, struct error *err)
 
 static const struct tool WORKSPACE_READ = {
     .name = "read", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_read};
-static const struct tool WORKSPACE_TREE = {
-    .name = "tree", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_tree};
 static const struct tool WORKSPACE_LIST = {
     .name = "list", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_list};
 
@@ -230,7 +197,7 @@ static int resource_begin(struct mcp_request *q, const struct tool *t, const cha
 static void *resource_problem(const struct mcp_request *q, struct tool_result *r,
                               struct mcp_problem *p)
 {
-    json_int_t code = json_integer_value(json_object_get(r->data, "errno"));
+    json_int_t code = json_get_integer(r->data, "errno");
     bool is_absent = q->call.tool == &WORKSPACE_READ && (code == ENOENT || code == ENOTDIR);
     bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES ||
                       code == ELOOP || code == ENAMETOOLONG || code == EFBIG;
@@ -242,44 +209,32 @@ static void *resource_problem(const struct mcp_request *q, struct tool_result *r
     return mcp_problem(p, said, "%s", buf_cstr(&r->text));
 }
 
-static json_t *resource_json(const struct mcp_request *q, const char *uri, const char *name,
-                             const char *title, const char *description, const char *mime)
-{
-    json_t *o = json_pack("{s:s, s:s, s:s*, s:s*}", "uri", uri, "name", name, "description",
-                          description, "mimeType", mime);
-    if (o && title && q->version >= MCP_2025_06_18)
-        json_object_set_new(o, "title", json_string(title));
-    return o;
-}
-
-static json_t *resource_of_file(const struct mcp_request *q, const json_t *entry)
-{
-    _cleanup_buf_ struct buf uri = BUF_INIT(URI_MAX);
-    const char *name = json_string_value(json_object_get(entry, "name"));
-    uri_append_path(&uri, name);
-    json_t *o = resource_json(q, buf_cstr(&uri), name, NULL, NULL, NULL);
-    if (o && q->version >= MCP_2025_03_26)
-        json_object_set(o, "size", json_object_get(entry, "size"));
-    return o;
-}
-
 static json_t *resources_all(const struct mcp_request *q, const json_t *entries)
 {
     json_t *all = json_array(), *entry;
     size_t i;
     json_array_append_new(
         all,
-        resource_json(q, DIFF_URI, "diff", "Changes",
-                      "What was changed in the workspace and is not applied yet, as a git diff.",
-                      DIFF_MIME));
-    json_array_foreach(entries, i, entry) if (json_is_true(json_object_get(entry, "file")))
-        json_array_append_new(all, resource_of_file(q, entry));
+        json_pack("{s:s, s:s, s:s, s:s, s:s*}", "uri", DIFF_URI, "name", "diff", "description",
+                  "What was changed in the workspace and is not applied yet, as a git diff.",
+                  "mimeType", DIFF_MIME, "title", q->version >= MCP_2025_06_18 ? "Changes" : NULL));
+    json_array_foreach(entries, i, entry)
+    {
+        _cleanup_buf_ struct buf uri = BUF_INIT(URI_MAX);
+        const char *name = json_get_string(entry, "name");
+        if (!json_get_bool(entry, "file"))
+            continue;
+        uri_append_path(&uri, name);
+        json_t *size = q->version >= MCP_2025_03_26 ? json_object_get(entry, "size") : NULL;
+        json_array_append_new(
+            all, json_pack("{s:s, s:s, s:O*}", "uri", buf_cstr(&uri), "name", name, "size", size));
+    }
     return all;
 }
 
 int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
-    return resource_begin(q, &WORKSPACE_TREE, NULL, p);
+    return resource_begin(q, &WORKSPACE_LIST, NULL, p);
 }
 
 json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
@@ -293,11 +248,9 @@ json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
 
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s}", "uriTemplate", TEMPLATE, "name", "file", "description",
-                          "A file of the workspace.");
-    if (o && q->version >= MCP_2025_06_18)
-        json_object_set_new(o, "title", json_string("Workspace file"));
-    return json_pack("{s:[o]}", "resourceTemplates", o);
+    return json_pack("{s:[{s:s, s:s, s:s, s:s*}]}", "resourceTemplates", "uriTemplate", TEMPLATE,
+                     "name", "file", "description", "A file of the workspace.", "title",
+                     q->version >= MCP_2025_06_18 ? "Workspace file" : NULL);
 }
 
 int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p)
@@ -338,7 +291,7 @@ static const char *resource_mime(const struct buf *b)
 
 static json_t *resource_contents(const struct mcp_request *q, const struct buf *b)
 {
-    const char *uri = json_string_value(json_object_get(q->params, "uri"));
+    const char *uri = json_get_string(q->params, "uri");
     bool is_diff = q->call.tool == &WORKSPACE_DIFF;
     _cleanup_buf_ struct buf blob = BUF_INIT(2 * BYTES_MAX);
     if (!b->len || (utf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len)))
@@ -364,15 +317,15 @@ json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
 static const char *completion_typed(const struct mcp_request *q)
 {
     const json_t *argument = json_object_get(q->params, "argument");
-    return json_string_value(json_object_get(argument, "value"));
+    return json_get_string(argument, "value");
 }
 
 int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
 {
     const json_t *ref = json_object_get(q->params, "ref"),
                  *argument = json_object_get(q->params, "argument");
-    const char *uri = json_string_value(json_object_get(ref, "uri"));
-    const char *name = json_string_value(json_object_get(argument, "name"));
+    const char *uri = json_get_string(ref, "uri");
+    const char *name = json_get_string(argument, "name");
     _cleanup_buf_ struct buf folder = BUF_INIT(URI_MAX);
     if (!uri || strcmp(uri, TEMPLATE) != 0 || !name || strcmp(name, "path") != 0 ||
         !completion_typed(q)) {
@@ -401,13 +354,13 @@ static json_t *completion_matches(const struct mcp_request *q, const json_t *ent
     size_t i, n = 0;
     json_array_foreach(entries, i, entry)
     {
-        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *name = json_get_string(entry, "name");
         if (strncmp(name, last, strlen(last)) != 0 || n++ >= VALUES_MAX)
             continue;
         _cleanup_buf_ struct buf value = BUF_INIT(URI_MAX);
         buf_append(&value, text, (size_t)(last - text));
         buf_append_str(&value, name);
-        buf_append_str(&value, json_is_true(json_object_get(entry, "folder")) ? "/" : "");
+        buf_append_str(&value, json_get_bool(entry, "folder") ? "/" : "");
         json_array_append_new(values, json_stringn((const char *)value.data, value.len));
     }
     return json_pack("{s:o, s:I, s:b}", "values", values, "total", (json_int_t)n, "hasMore",

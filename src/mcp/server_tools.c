@@ -9,57 +9,38 @@
 #include "units.h"
 #include "banned.h"
 
-static json_t *list_page(const char *name, const json_t *items, size_t from, size_t to)
-{
-    char cursor[24];
-    json_t *page = json_array();
-    for (size_t i = from; i < to; i++)
-        json_array_append(page, json_array_get(items, i));
-    json_t *result = json_pack("{s:o}", name, page);
-    snprintf(cursor, sizeof cursor, "%zu", to);
-    if (result && to < json_array_size(items))
-        json_object_set_new(result, "nextCursor", json_string(cursor));
-    return result;
-}
-
 json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
                  struct mcp_problem *p)
 {
     const json_t *cursor = json_object_get(q->params, "cursor");
+    _cleanup_json_ json_t *all = items, *page = json_array();
     uint64_t from = 0, total = json_array_size(items);
-    json_t *result = NULL;
-    bool is_ours =
-        !cursor || (json_is_string(cursor) &&
-                    units_parse_count(json_string_value(cursor), &from) == 0 && from < total);
-    if (is_ours)
-        result = list_page(name, items, from, total - from > MCP_PAGE ? from + MCP_PAGE : total);
-    else
-        mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
-    json_decref(items);
-    return result;
+    char next[24];
+    if (cursor && (!json_is_string(cursor) ||
+                   units_parse_count(json_string_value(cursor), &from) < 0 || from >= total))
+        return mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
+    uint64_t to = total - from > MCP_PAGE ? from + MCP_PAGE : total;
+    for (uint64_t i = from; i < to; i++)
+        json_array_append(page, json_array_get(all, i));
+    snprintf(next, sizeof next, "%llu", (unsigned long long)to);
+    return json_pack("{s:O, s:s*}", name, page, "nextCursor", to < total ? next : NULL);
 }
 
-/* What a client may tell its person about a tool before it is called. */
-static json_t *tool_annotations(const struct mcp_request *q, const struct tool *t)
-{
-    bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
-    bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
-    return json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
-                     !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint",
-                     !changes, "openWorldHint", open);
-}
-
+/* A tool, with what a client may tell its person about it before it is called. */
 static json_t *tool_json(const struct mcp_request *q, const struct tool *t)
 {
-    json_t *o = json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary,
-                          "inputSchema", json_loads(t->input, 0, NULL));
-    if (o && q->version >= MCP_2025_03_26)
-        json_object_set_new(o, "annotations", tool_annotations(q, t));
-    if (o && q->version >= MCP_2025_06_18 && t->title)
-        json_object_set_new(o, "title", json_string(t->title));
-    if (o && q->version >= MCP_2025_06_18 && t->output)
-        json_object_set_new(o, "outputSchema", json_loads(t->output, 0, NULL));
-    return o;
+    bool titles = q->version >= MCP_2025_06_18;
+    bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
+    bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
+    json_t *hints = q->version < MCP_2025_03_26
+                        ? NULL
+                        : json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
+                                    !!(t->flags & TOOL_READS), "destructiveHint", changes,
+                                    "idempotentHint", !changes, "openWorldHint", open);
+    return json_pack("{s:s, s:s, s:o, s:o*, s:s*, s:o*}", "name", t->name, "description",
+                     t->summary, "inputSchema", json_loads(t->input, 0, NULL), "annotations", hints,
+                     "title", titles ? t->title : NULL, "outputSchema",
+                     titles && t->output ? json_loads(t->output, 0, NULL) : NULL);
 }
 
 struct listing {
@@ -115,10 +96,7 @@ static bool result_data_is_valid(struct mcp_request *q, const struct tool_result
 {
     struct error err = {0};
     const struct tool *t = tool_session_find(q->server->options.session, q->call.name, &err);
-    json_t *schema = t && t->output ? json_loads(t->output, 0, NULL) : NULL;
-    bool kept = !schema || schema_check(schema, r->data, "data", &err) == 0;
-    json_decref(schema);
-    return kept;
+    return !t || !t->output || schema_check_text(t->output, r->data, "data", &err) == 0;
 }
 
 static json_t *result_json(struct mcp_request *q, const struct tool_result *r)

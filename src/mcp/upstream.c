@@ -6,6 +6,7 @@
 #include "json.h"
 #include "mcp_tools.h"
 #include "session.h"
+#include "thread.h"
 #include "upstream.h"
 #include "banned.h"
 
@@ -81,13 +82,6 @@ static int words_add(struct words *w, char *word, struct error *err)
     return 0;
 }
 
-static int words_add_variable(struct words *w, const char *name, const char *value,
-                              struct error *err)
-{
-    char *entry = NULL;
-    return words_add(w, asprintf(&entry, "%s=%s", name, value) < 0 ? NULL : entry, err);
-}
-
 /* Replaces ${NAME} in a setting. */
 static int upstream_expand(const struct upstream *u, const char *member, const json_t *value,
                            char **ret, struct error *err)
@@ -97,33 +91,28 @@ static int upstream_expand(const struct upstream *u, const char *member, const j
     return config_expand(json_string_value(value), where, ret, err);
 }
 
-static int upstream_arguments(const struct upstream *u, struct words *argv, struct error *err)
-{
-    char *word = NULL;
-    size_t i;
-    json_t *arg;
-    int r = upstream_expand(u, "command", json_object_get(u->settings, "command"), &word, err);
-    if (r == 0)
-        r = words_add(argv, word, err);
-    json_array_foreach(json_object_get(u->settings, "args"), i, arg)
-    {
-        if (r == 0)
-            r = upstream_expand(u, "args", arg, &word, err);
-        if (r == 0)
-            r = words_add(argv, word, err);
-    }
-    return r;
-}
-
-static int upstream_environment(const struct upstream *u, struct words *env, struct error *err)
+/* The command with its arguments, and its environment. */
+static int upstream_words(const struct upstream *u, struct words *argv, struct words *env,
+                          struct error *err)
 {
     json_t *own = json_object_get(u->settings, "env"), *value;
     const char *name;
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(INHERITED); i++) {
+    char *word = NULL;
+    size_t i;
+    int r = upstream_expand(u, "command", json_object_get(u->settings, "command"), &word, err);
+    if (r == 0)
+        r = words_add(argv, word, err);
+    json_array_foreach(json_object_get(u->settings, "args"), i, value)
+    {
+        if (r == 0)
+            r = upstream_expand(u, "args", value, &word, err);
+        if (r == 0)
+            r = words_add(argv, word, err);
+    }
+    for (i = 0; r == 0 && i < ARRAY_SIZE(INHERITED); i++) {
         const char *text = getenv(INHERITED[i]);
         if (text && strncmp(text, "()", 2) != 0 && !json_object_get(own, INHERITED[i]))
-            r = words_add_variable(env, INHERITED[i], text, err);
+            r = words_add(env, str_printf("%s=%s", INHERITED[i], text), err);
     }
     json_object_foreach(own, name, value)
     {
@@ -131,7 +120,7 @@ static int upstream_environment(const struct upstream *u, struct words *env, str
         if (r == 0)
             r = upstream_expand(u, "env", value, &text, err);
         if (r == 0)
-            r = words_add_variable(env, name, text, err);
+            r = words_add(env, str_printf("%s=%s", name, text), err);
     }
     return r;
 }
@@ -145,9 +134,7 @@ static int upstream_open_program(const struct upstream *u, struct client **ret, 
     const char *home = getenv("HOME");
     if (!argv || !env)
         return error_set(err, ENOMEM, "no memory");
-    int r = upstream_arguments(u, argv, err);
-    if (r == 0)
-        r = upstream_environment(u, env, err);
+    int r = upstream_words(u, argv, env, err);
     /* Not the workspace: programs believe what lies in the folder they start in. */
     if (r == 0 && own_cwd)
         r = upstream_expand(u, "cwd", own_cwd, &cwd, err);
@@ -226,23 +213,20 @@ static int upstream_get_client(struct upstream *u, struct client **ret, struct e
 
 int upstream_client(struct upstream *u, struct client **ret, struct error *err)
 {
-    pthread_mutex_lock(&u->lock);
-    int r = upstream_get_client(u, ret, err);
-    pthread_mutex_unlock(&u->lock);
-    return r;
+    LOCKED(&u->lock);
+    return upstream_get_client(u, ret, err);
 }
 
 /* Starts it if need be, and asks for its tools if they are not known. */
 static int upstream_refresh(struct upstream *u, struct error *err)
 {
     struct client *c = NULL;
-    pthread_mutex_lock(&u->lock);
+    LOCKED(&u->lock);
     int r = upstream_get_client(u, &c, err);
     if (r == 0 && (client_tools_changed(c) || !u->listed)) {
         r = upstream_list_tools(u, c, err);
         u->listed = r == 0;
     }
-    pthread_mutex_unlock(&u->lock);
     return r;
 }
 
@@ -254,23 +238,20 @@ static bool upstream_is_disabled(const struct upstream *u)
 static const struct tool *upstream_find_tool(struct upstream *u, const char *name,
                                              struct error *err)
 {
-    const struct tool *found = NULL;
     if (upstream_is_disabled(u)) {
         error_set(err, ENOENT, "the MCP server '%s' is disabled in the configuration", u->name);
         return NULL;
     }
     if (upstream_refresh(u, err) < 0)
         return NULL;
-    pthread_mutex_lock(&u->lock);
-    for (size_t i = 0; i < u->n_tools && !found; i++)
+    LOCKED(&u->lock);
+    for (size_t i = 0; i < u->n_tools; i++)
         if (strcmp(u->tools[i]->remote, name) == 0)
-            found = &u->tools[i]->tool;
-    pthread_mutex_unlock(&u->lock);
-    if (!found)
-        error_set(err, ENOENT,
-                  "the MCP server '%s' has no tool '%.100s'; `hutch tool --list` shows all",
-                  u->name, name);
-    return found;
+            return &u->tools[i]->tool;
+    error_set(err, ENOENT,
+              "the MCP server '%s' has no tool '%.100s'; `hutch tool --list` shows all", u->name,
+              name);
+    return NULL;
 }
 
 /* --- all of them, as a source of tools --- */

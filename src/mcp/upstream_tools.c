@@ -29,12 +29,6 @@ static const char *label_of(const json_t *object, const char *member, char *out,
     return out;
 }
 
-static void result_start_line(struct buf *b)
-{
-    if (b->len && b->data[b->len - 1] != '\n')
-        buf_append_str(b, "\n");
-}
-
 static void result_add_text(struct buf *b, const json_t *v)
 {
     if (!json_is_string(v))
@@ -65,7 +59,7 @@ static void result_add_media(struct tool_result *r, const json_t *item, const ch
         r->image.len = 0; /* what was decoded of it */
         r->image.failed = false;
     }
-    result_start_line(&r->text);
+    buf_end_line(&r->text);
     buf_printf(&r->text, "[%s %s, %zu bytes of base64, not shown]\n", kind, mime, n);
 }
 
@@ -93,7 +87,7 @@ static void result_add_item(struct tool_result *r, const json_t *item)
         result_add_media(r, item, type);
         return;
     }
-    result_start_line(&r->text);
+    buf_end_line(&r->text);
     if (strcmp(type, "text") == 0) {
         result_add_text(&r->text, json_object_get(item, "text"));
     } else if (strcmp(type, "resource") == 0) {
@@ -178,12 +172,9 @@ void upstream_tool_free(struct upstream_tool *t)
 {
     if (!t)
         return;
-    free(t->name);
-    free(t->remote);
-    free(t->title);
-    free(t->summary);
-    free(t->input);
-    free(t->output);
+    char *const strings[] = {t->name, t->remote, t->title, t->summary, t->input, t->output};
+    for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+        free(strings[i]);
     free(t);
 }
 
@@ -199,14 +190,6 @@ static const char *member_string(const json_t *object, const char *member)
     return json_is_string(v) && !rpc_has_nul(v) ? json_string_value(v) : NULL;
 }
 
-static char *member_text(const json_t *object, const char *member, const char *fallback, size_t max)
-{
-    const char *text = member_string(object, member);
-    if (!text)
-        text = fallback;
-    return foreign_text(text, strlen(text), max);
-}
-
 static int upstream_tool_new(struct upstream *u, const json_t *item, const char *name,
                              struct upstream_tool **ret, struct error *err)
 {
@@ -214,8 +197,12 @@ static int upstream_tool_new(struct upstream *u, const json_t *item, const char 
     const json_t *annotations = json_object_get(item, "annotations"),
                  *input = json_object_get(item, "inputSchema"),
                  *output = json_object_get(item, "outputSchema");
-    const char *title = member_string(annotations, "title");
+    const char *title = member_string(item, "title"), *about = member_string(item, "description");
     struct error ignored;
+    if (!title)
+        title = member_string(annotations, "title");
+    title = title ? title : name;
+    about = about ? about : "";
     if (!t)
         return error_set(err, ENOMEM, "no memory");
     if (rpc_has_nul(input))
@@ -229,10 +216,9 @@ static int upstream_tool_new(struct upstream *u, const json_t *item, const char 
         t->output = NULL;
     t->upstream = u;
     t->remote = strdup(name);
-    t->title = member_text(item, "title", title ? title : name, TOOL_TITLE_MAX);
-    t->summary = member_text(item, "description", "", TOOL_SUMMARY_MAX);
-    if (asprintf(&t->name, "%s.%s", u->name, name) < 0)
-        t->name = NULL;
+    t->title = foreign_text(title, strlen(title), TOOL_TITLE_MAX);
+    t->summary = foreign_text(about, strlen(about), TOOL_SUMMARY_MAX);
+    t->name = str_printf("%s.%s", u->name, name);
     if (!t->remote || !t->title || !t->summary || !t->name)
         return error_set(err, ENOMEM, "no memory");
     /* The hint only decides what may run beside it. */
@@ -276,20 +262,6 @@ static int upstream_keep_tool(struct upstream *u, struct upstream_tool *t,
     return 0;
 }
 
-/* Does the configuration want it? Without a list of tools there, it wants all. */
-static bool upstream_wants(const struct upstream *u, const char *name)
-{
-    const json_t *wanted = json_object_get(u->settings, "tools");
-    size_t i;
-    json_t *one;
-    json_array_foreach(wanted, i, one)
-    {
-        if (strcmp(json_string_value(one), name) == 0)
-            return true;
-    }
-    return !wanted;
-}
-
 static bool upstream_has_listed(const struct upstream *u, const char *name)
 {
     for (size_t i = 0; i < u->n_tools; i++)
@@ -302,11 +274,16 @@ static int upstream_take_item(struct upstream *u, const json_t *item, struct err
 {
     static const char ALLOWED[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+    const json_t *wanted = json_object_get(u->settings, "tools"); /* NULL: all */
     const char *name = member_string(item, "name");
     struct upstream_tool *t = NULL;
+    bool is_wanted = !wanted;
+    json_t *one;
+    size_t i;
     if (!name || !*name || strlen(name) > NAME_MAX_BYTES || name[strspn(name, ALLOWED)])
         return error_set(err, EINVAL, "a tool without a valid name");
-    if (!upstream_wants(u, name))
+    json_array_foreach(wanted, i, one) is_wanted |= strcmp(json_string_value(one), name) == 0;
+    if (!is_wanted)
         return 0;
     if (upstream_has_listed(u, name))
         return error_set(err, EEXIST, "a second tool '%s'", name);
