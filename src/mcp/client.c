@@ -208,11 +208,11 @@ static void client_die(struct client *c, const struct error *why)
         error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text,
                   said);
     c->dead = true;
-    struct error told = c->why;
-    if (told.code == ESTALE)
-        told.code = EPIPE;
+    struct error failure = c->why;
+    if (failure.code == ESTALE)
+        failure.code = EPIPE;
     for (struct waiter *w = c->waiters; w; w = w->next)
-        waiter_fail(w, &told);
+        waiter_fail(w, &failure);
     pthread_cond_broadcast(&c->started);
 }
 

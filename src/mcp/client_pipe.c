@@ -76,16 +76,6 @@ static int pipe_read_stdout(struct client *c, struct error *err)
                : 1;
 }
 
-/* Reads a piece of stderr. False at its end. */
-static bool pipe_read_stderr(struct client *c)
-{
-    char piece[4096];
-    ssize_t n = read(c->pipe.child.err, piece, sizeof piece);
-    if (n > 0)
-        client_add_said(c, piece, (size_t)n);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
 /* Bytes that were sent are dropped now and then only, since that moves the rest. */
 static int pipe_write_stdin(struct client *c, struct error *err)
 {
@@ -121,8 +111,14 @@ static int pipe_step(struct client *c, struct error *err)
         return errno == EINTR ? 0 : error_errno(err, errno, "cannot wait for it");
     if (fds[0].revents)
         (void)!read(c->wake, &count, sizeof count);
-    if (fds[2].revents && !pipe_read_stderr(c))
-        close(TAKE_FD(child->err));
+    if (fds[2].revents) {
+        char piece[4096];
+        ssize_t n = read(child->err, piece, sizeof piece);
+        if (n > 0)
+            client_add_said(c, piece, (size_t)n);
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            close(TAKE_FD(child->err));
+    }
     int r = 1;
     if (fds[4].revents) { /* it ended; what it wrote before is at most what a pipe holds */
         while (r > 0)

@@ -269,8 +269,7 @@ int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p)
     return -EINVAL;
 }
 
-/* What bytes are, by how they begin. */
-static const char *resource_mime(const struct buf *b)
+json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
 {
     static const struct {
         const char *magic;
@@ -283,34 +282,24 @@ static const char *resource_mime(const struct buf *b)
         {"%PDF-", 5, "application/pdf"},
         {"PK\x03\x04", 4, "application/zip"},
     };
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if (b->len >= known[i].n && memcmp(b->data, known[i].magic, known[i].n) == 0)
-            return known[i].mime;
-    return "application/octet-stream";
-}
-
-static json_t *resource_contents(const struct mcp_request *q, const struct buf *b)
-{
-    const char *uri = json_get_string(q->params, "uri");
-    bool is_diff = q->call.tool == &WORKSPACE_DIFF;
-    _cleanup_buf_ struct buf blob = BUF_INIT(2 * BYTES_MAX);
-    if (!b->len || (utf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len)))
-        return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
-                         is_diff ? DIFF_MIME : "text/plain", "text",
-                         b->len ? (const char *)b->data : "", b->len);
-    if (base64_append(&blob, b->data, b->len) < 0)
-        return NULL;
-    return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
-                     is_diff ? DIFF_MIME : resource_mime(b), "blob", (const char *)blob.data,
-                     blob.len);
-}
-
-json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
-{
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
+    _cleanup_buf_ struct buf blob = BUF_INIT(2 * BYTES_MAX);
     tool_finish(q->turn, &r);
-    return r.failed ? resource_problem(q, &r, p)
-                    : json_pack("{s:[o]}", "contents", resource_contents(q, &r.image));
+    if (r.failed)
+        return resource_problem(q, &r, p);
+    const struct buf *b = &r.image;
+    bool text = !b->len || (utf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len));
+    const char *mime = text ? "text/plain" : "application/octet-stream";
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (!text && b->len >= known[i].n && memcmp(b->data, known[i].magic, known[i].n) == 0)
+            mime = known[i].mime;
+    if (!text && base64_append(&blob, b->data, b->len) < 0)
+        return NULL;
+    const struct buf *shown = text ? b : &blob;
+    return json_pack("{s:[{s:s, s:s, s:s%}]}", "contents", "uri", json_get_string(q->params, "uri"),
+                     "mimeType", q->call.tool == &WORKSPACE_DIFF ? DIFF_MIME : mime,
+                     text ? "text" : "blob", shown->len ? (const char *)shown->data : "",
+                     shown->len);
 }
 
 /* The value that is being typed: `src/ma` is completed from the names in `src`. */

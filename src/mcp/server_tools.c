@@ -81,49 +81,34 @@ int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p)
     return mcp_begin_call(q, p);
 }
 
-static json_t *result_image(const struct tool_result *r)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_IMAGE_MAX);
-    if (base64_append(&text, r->image.data, r->image.len) < 0)
-        return NULL;
-    return json_pack("{s:s, s:s%, s:s}", "type", "image", "data", (const char *)text.data, text.len,
-                     "mimeType", r->mime);
-}
-
-/* Data of a failed call is given only if it is what the tool promises for its results: clients
- * check. */
-static bool result_data_is_valid(struct mcp_request *q, const struct tool_result *r)
-{
-    struct error err = {0};
-    const struct tool *t = tool_session_find(q->server->options.session, q->call.name, &err);
-    return !t || !t->output || schema_check_text(t->output, r->data, "data", &err) == 0;
-}
-
-static json_t *result_json(struct mcp_request *q, const struct tool_result *r)
-{
-    json_t *content = json_array();
-    json_t *result = json_pack("{s:o, s:b}", "content", content, "isError", r->failed);
-    int bad = !result;
-    if (r->text.len || !r->mime)
-        bad |= json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
-                                                        text_json(r->text.data, r->text.len)));
-    if (r->mime)
-        bad |= json_array_append_new(content, result_image(r));
-    if (r->data && q->version >= MCP_2025_06_18 && (!r->failed || result_data_is_valid(q, r)))
-        bad |= json_object_set(result, "structuredContent", r->data);
-    if (r->cached)
-        bad |= json_object_set_new(result, "_meta", json_pack("{s:b}", "hutch/cached", 1));
-    if (!bad)
-        return result;
-    json_decref(result);
-    return NULL;
-}
-
 json_t *mcp_call_tool(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
-    int found = tool_finish(q->turn, &r);
-    if (found == -ENOENT)
+    _cleanup_buf_ struct buf image = BUF_INIT(2 * RESULT_IMAGE_MAX);
+    struct error err = {0};
+    if (tool_finish(q->turn, &r) == -ENOENT)
         return mcp_problem(p, RPC_INVALID_PARAMS, "%s", buf_cstr(&r.text));
-    return result_json(q, &r);
+    json_t *content = json_array();
+    int bad = !content;
+    if (r.text.len || !r.mime)
+        bad |= json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
+                                                        text_json(r.text.data, r.text.len)));
+    if (r.mime)
+        bad |= base64_append(&image, r.image.data, r.image.len) < 0 ||
+               json_array_append_new(content,
+                                     json_pack("{s:s, s:s%, s:s}", "type", "image", "data",
+                                               (char *)image.data, image.len, "mimeType", r.mime));
+    if (bad) {
+        json_decref(content);
+        return NULL;
+    }
+    /* Data of a failed call is given only if it is what the tool promises for its results: clients
+     * check. */
+    const struct tool *t =
+        r.failed ? tool_session_find(q->server->options.session, q->call.name, &err) : NULL;
+    bool structured = r.data && q->version >= MCP_2025_06_18 &&
+                      (!t || !t->output || schema_check_text(t->output, r.data, "data", &err) == 0);
+    return json_pack("{s:o, s:b, s:O*, s:o*}", "content", content, "isError", r.failed,
+                     "structuredContent", structured ? r.data : NULL, "_meta",
+                     r.cached ? json_pack("{s:b}", "hutch/cached", 1) : NULL);
 }

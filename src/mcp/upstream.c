@@ -230,15 +230,10 @@ static int upstream_refresh(struct upstream *u, struct error *err)
     return r;
 }
 
-static bool upstream_is_disabled(const struct upstream *u)
-{
-    return json_get_bool(u->settings, "disabled");
-}
-
 static const struct tool *upstream_find_tool(struct upstream *u, const char *name,
                                              struct error *err)
 {
-    if (upstream_is_disabled(u)) {
+    if (json_get_bool(u->settings, "disabled")) {
         error_set(err, ENOENT, "the MCP server '%s' is disabled in the configuration", u->name);
         return NULL;
     }
@@ -348,7 +343,7 @@ static void upstreams_list(struct tool_source *source, struct tool_session *sess
     struct error err = {0};
     struct refresh *all = calloc(UPSTREAMS_MAX, sizeof *all);
     for (size_t i = 0; all && i < s->count; i++) {
-        if (upstream_is_disabled(s->list[i]))
+        if (json_get_bool(s->list[i]->settings, "disabled"))
             continue;
         all[i].upstream = s->list[i];
         all[i].threaded = pthread_create(&all[i].thread, NULL, refresh_thread, &all[i]) == 0;

@@ -63,22 +63,6 @@ static void result_add_media(struct tool_result *r, const json_t *item, const ch
     buf_printf(&r->text, "[%s %s, %zu bytes of base64, not shown]\n", kind, mime, n);
 }
 
-static void result_add_resource(struct buf *b, const json_t *resource)
-{
-    char uri[LABEL_MAX + 8], mime[LABEL_MAX + 8];
-    const json_t *text = json_object_get(resource, "text"),
-                 *blob = json_object_get(resource, "blob");
-    label_of(resource, "uri", uri, sizeof uri);
-    label_of(resource, "mimeType", mime, sizeof mime);
-    if (json_is_string(text)) {
-        buf_printf(b, "[resource %s %s]\n", uri, mime);
-        result_add_text(b, text);
-    } else {
-        buf_printf(b, "[resource %s %s, %zu bytes of base64, not shown]\n", uri, mime,
-                   json_is_string(blob) ? json_string_length(blob) : 0);
-    }
-}
-
 static void result_add_item(struct tool_result *r, const json_t *item)
 {
     char type[LABEL_MAX + 8], name[LABEL_MAX + 8], uri[LABEL_MAX + 8], about[LABEL_MAX + 8];
@@ -91,7 +75,18 @@ static void result_add_item(struct tool_result *r, const json_t *item)
     if (strcmp(type, "text") == 0) {
         result_add_text(&r->text, json_object_get(item, "text"));
     } else if (strcmp(type, "resource") == 0) {
-        result_add_resource(&r->text, json_object_get(item, "resource"));
+        const json_t *resource = json_object_get(item, "resource");
+        const json_t *text = json_object_get(resource, "text");
+        label_of(resource, "uri", uri, sizeof uri);
+        label_of(resource, "mimeType", name, sizeof name);
+        buf_printf(&r->text, "[resource %s %s", uri, name);
+        if (json_is_string(text)) {
+            buf_append_str(&r->text, "]\n");
+            result_add_text(&r->text, text);
+        } else {
+            buf_printf(&r->text, ", %zu bytes of base64, not shown]\n",
+                       json_string_length(json_object_get(resource, "blob")));
+        }
     } else if (strcmp(type, "resource_link") == 0) {
         label_of(item, "name", name, sizeof name);
         label_of(item, "uri", uri, sizeof uri);
@@ -140,29 +135,26 @@ int upstream_take_result(const struct upstream_tool *t, const json_t *answer, st
 
 /* --- calls --- */
 
-static int upstream_tool_call(struct tool_call *c, const struct upstream_tool *t, json_t **ret,
-                              struct error *err)
-{
-    struct client *client = NULL;
-    int r = upstream_client(t->upstream, &client, err);
-    if (r < 0)
-        return r;
-    struct client_call call = {
-        .method = "tools/call",
-        .params = json_pack("{s:s, s:O}", "name", t->remote, "arguments", c->input),
-        .timeout_ns = t->upstream->timeout_ns,
-        .cancel = c->cancel,
-        .progress = c->progress};
-    return call.params ? client_ask(client, &call, ret, err) : error_set(err, ENOMEM, "no memory");
-}
-
 static int upstream_tool_run(struct tool_call *c, struct error *err)
 {
     const struct upstream_tool *t = (const struct upstream_tool *)c->tool;
     _cleanup_json_ json_t *answer = NULL;
-    int r = upstream_tool_call(c, t, &answer, err);
-    if (r == -ESTALE) /* the server has forgotten the session, and did not look at the call */
-        r = upstream_tool_call(c, t, &answer, err);
+    int r = -ESTALE;
+    /* Again if the server has forgotten the session: then it did not look at the call. */
+    for (int tries = 0; tries < 2 && r == -ESTALE; tries++) {
+        struct client *client = NULL;
+        r = upstream_client(t->upstream, &client, err);
+        if (r < 0)
+            return r;
+        struct client_call call = {
+            .method = "tools/call",
+            .params = json_pack("{s:s, s:O}", "name", t->remote, "arguments", c->input),
+            .timeout_ns = t->upstream->timeout_ns,
+            .cancel = c->cancel,
+            .progress = c->progress};
+        r = call.params ? client_ask(client, &call, &answer, err)
+                        : error_set(err, ENOMEM, "no memory");
+    }
     return r == 0 ? upstream_take_result(t, answer, c->result, err) : r;
 }
 

@@ -222,10 +222,11 @@ static bool apply_diff_unchanged(const json_t *input, const struct tool_result *
 const struct tool TOOL_APPLY_DIFF = {
     .name = "apply_diff",
     .title = "Apply a diff",
-    .summary = "Applies a unified diff or git diff to the workspace, all or nothing: several files, new and deleted"
-               " files, renames, modes, binary patches. Hunks are found also where lines have moved; the line counts"
-               " in @@ lines need not be right. If a hunk does not apply, nothing is changed and the answer shows the"
-               " nearest place in the file and what differs there.",
+    .summary = "Applies a unified diff or git diff to the workspace, all or nothing: several"
+               " files, new and deleted files, renames, modes, binary patches. Hunks are found"
+               " also where lines have moved; the line counts in @@ lines need not be right. If a"
+               " hunk does not apply, nothing is changed and the answer shows the nearest place in"
+               " the file and what differs there.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -237,8 +238,10 @@ const struct tool TOOL_APPLY_DIFF = {
                       "description": "Components to strip from the names, as patch -p. Found out for each file if not given."},
             "fuzz": {"type": "integer", "minimum": 0, "maximum": 3, "default": 2,
                      "description": "Lines of context at both ends of a hunk that need not match."},
-            "reverse": {"type": "boolean", "default": false, "description": "Undo the diff instead."},
-            "check": {"type": "boolean", "default": false, "description": "Only say whether it would apply."},
+            "reverse": {"type": "boolean", "default": false,
+                "description": "Undo the diff instead."},
+            "check": {"type": "boolean", "default": false,
+                "description": "Only say whether it would apply."},
             "ignore_whitespace": {"type": "boolean", "default": false,
                                   "description": "Let lines match that differ in blanks at their ends, in CRLF or LF, or in the last newline of the file."}
         }
@@ -255,12 +258,15 @@ const struct tool TOOL_APPLY_DIFF = {
                     "properties": {
                         "path": {"type": "string"},
                         "kind": {"enum": ["added", "modified", "deleted", "renamed", "copied", "mode"]},
-                        "from": {"type": "string", "description": "Where a renamed or copied file comes from."},
+                        "from": {"type": "string",
+                            "description": "Where a renamed or copied file comes from."},
                         "hunks": {"type": "integer"},
                         "added": {"type": "integer", "description": "Lines."},
                         "removed": {"type": "integer", "description": "Lines."},
-                        "offset": {"type": "integer", "description": "How far a hunk was from where the diff said, at most."},
-                        "fuzz": {"type": "integer", "description": "Lines of context that did not match, at most."}
+                        "offset": {"type": "integer",
+                            "description": "How far a hunk was from where the diff said, at most."},
+                        "fuzz": {"type": "integer",
+                            "description": "Lines of context that did not match, at most."}
                     }
                 }
             },
@@ -274,9 +280,11 @@ const struct tool TOOL_APPLY_DIFF = {
                     "properties": {
                         "path": {"type": "string"},
                         "reason": {"type": "string"},
-                        "hunk": {"type": "integer", "description": "Its number in its file, from 1."},
+                        "hunk": {"type": "integer",
+                            "description": "Its number in its file, from 1."},
                         "header": {"type": "string", "description": "Its @@ line."},
-                        "line": {"type": "integer", "description": "Where in the file the nearest place differs first."},
+                        "line": {"type": "integer",
+                            "description": "Where in the file the nearest place differs first."},
                         "expected": {"type": "array", "items": {"type": "string"}},
                         "found": {"type": "array", "items": {"type": "string"}}
                     }

@@ -260,20 +260,11 @@ static int background_write_input(struct tool_call *c, struct error *err)
     return 0;
 }
 
-static int background_kill(struct tool_call *c, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    struct wire_frame frame;
-    background_begin(&a, c, WIRE_SIGNAL);
-    wire_put_u64(&a.out, WIRE_K_SIGNAL, SIGKILL);
-    return ask_result(&a, &frame, err);
-}
-
 /* Waits until there is something new, or it has ended, or the time is over; after a kill, for its
  * end. */
 static int background_wait(struct tool_call *c, int64_t until, bool killed, struct error *err)
 {
-    int64_t began = clock_now(), told = began;
+    int64_t began = clock_now(), shown = began;
     for (int ms = LOOK_FIRST_MS;; ms = 2 * ms < LOOK_MOST_MS ? 2 * ms : LOOK_MOST_MS) {
         struct background_status s;
         struct wire_frame frame;
@@ -286,8 +277,8 @@ static int background_wait(struct tool_call *c, int64_t until, bool killed, stru
         int64_t now = clock_now();
         if (!s.running || (s.size > s.mark && !killed) || now >= until)
             return 0;
-        if (c->progress && now - told > 500 * NS_PER_MS) {
-            told = now;
+        if (c->progress && now - shown > 500 * NS_PER_MS) {
+            shown = now;
             c->progress->say(c->progress->data, (double)(now - began) / NS_PER_S,
                              "waiting for new output");
         }
@@ -334,8 +325,13 @@ static int bash_run_handle(struct tool_call *c, struct error *err)
     int64_t wait = (int64_t)(seconds * (double)NS_PER_S);
     kept_output_init(&output, c);
     int r = background_write_input(c, err);
-    if (r == 0 && kill)
-        r = background_kill(c, err);
+    if (r == 0 && kill) {
+        _cleanup_ask_ struct ask a;
+        struct wire_frame frame;
+        background_begin(&a, c, WIRE_SIGNAL);
+        wire_put_u64(&a.out, WIRE_K_SIGNAL, SIGKILL);
+        r = ask_result(&a, &frame, err);
+    }
     if (r == 0)
         r = background_wait(c, clock_now() + (kill && wait < KILL_PATIENCE ? KILL_PATIENCE : wait),
                             kill, err);
@@ -457,24 +453,31 @@ static int bash_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_BASH = {
     .name = "bash",
     .title = "Run a command",
-    .summary = "Runs a command in a bash shell inside the box. The working folder, exported variables and functions"
-               " last from call to call; shell options and plain variables do not. stdout and stderr come as one. Nothing"
-               " is interactive: stdin is empty unless given, pagers and prompts are off. For what runs long (servers,"
-               " watchers) use background, then call again with the handle to see new output, to write to its stdin or"
-               " to kill it. Long output keeps its head and its tail; all of it is in output_file.",
+    .summary = "Runs a command in a bash shell inside the box. The working folder, exported"
+               " variables and functions last from call to call; shell options and plain variables"
+               " do not. stdout and stderr come as one. Nothing is interactive: stdin is empty"
+               " unless given, pagers and prompts are off. For what runs long (servers, watchers)"
+               " use background, then call again with the handle to see new output, to write to"
+               " its stdin or to kill it. Long output keeps its head and its tail; all of it is in"
+               " output_file.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "command": {"type": "string", "minLength": 1, "description": "The command line, or a whole script."},
+            "command": {"type": "string", "minLength": 1,
+                "description": "The command line, or a whole script."},
             "timeout": {"type": "number", "minimum": 0, "maximum": 86400,
                 "description": "Seconds after which a command is ended (default, and the most: the box's limit, usually 600). With handle: how long to wait for new output or the end (default 0)."},
             "background": {"type": "boolean", "description": "Returns at once with a handle; the command runs on, without a time limit unless one is given."},
-            "cwd": {"type": "string", "minLength": 1, "description": "The folder for this command only; relative to the shell's."},
+            "cwd": {"type": "string", "minLength": 1,
+                "description": "The folder for this command only; relative to the shell's."},
             "stdin": {"type": "string", "description": "What the command reads from its standard input. With handle: written to the background command's."},
-            "handle": {"type": "integer", "minimum": 1, "description": "A background command, instead of command."},
-            "eof": {"type": "boolean", "description": "With handle: closes its standard input, after stdin was written."},
-            "kill": {"type": "boolean", "description": "With handle: ends it and everything it has started."}
+            "handle": {"type": "integer", "minimum": 1,
+                "description": "A background command, instead of command."},
+            "eof": {"type": "boolean",
+                "description": "With handle: closes its standard input, after stdin was written."},
+            "kill": {"type": "boolean",
+                "description": "With handle: ends it and everything it has started."}
         }
     }),
     .output = SCHEMA({
@@ -486,7 +489,8 @@ const struct tool TOOL_BASH = {
             "timed_out": {"type": "boolean"},
             "killed_by": {"enum": [null, "timeout", "cpu-time", "memory", "pids", "disk", "output"]},
             "duration_ms": {"type": "integer"},
-            "output": {"type": "string", "description": "stdout and stderr; the head and the tail if it is long."},
+            "output": {"type": "string",
+                "description": "stdout and stderr; the head and the tail if it is long."},
             "output_bytes": {"type": "integer", "description": "Of all of it."},
             "truncated": {"type": "boolean"},
             "output_file": {"type": ["string", "null"], "description": "Where all of the output is, in the box; of a background command with much of it, the head and the tail."},

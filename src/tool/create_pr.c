@@ -35,14 +35,14 @@ static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bo
 {
     const struct forge *f = &p->remote.forge;
     _cleanup_free_ char *path = forge_path(pr, create ? f->kind->create_path : f->kind->find_path);
-    _cleanup_json_ json_t *body = create ? f->kind->create_body(pr) : NULL, *answer = NULL;
+    _cleanup_json_ json_t *body = create ? forge_body(f->kind, pr) : NULL, *answer = NULL;
     json_int_t status = 0;
     if (!path || (create && !body))
         return error_set(err, ENOMEM, "no memory");
     int r = forge_call(f, &p->remote.token, path, body, cancel, &status, &answer, err);
     if (r == 0 && (status < 200 || status > 299))
         r = forge_explain(f, &p->remote.token, status, answer, err);
-    else if (r == 0 && !f->kind->read(answer, pr, ret))
+    else if (r == 0 && !forge_read(f->kind, answer, pr, ret))
         r = create ? error_set(err, EPROTO, "%s answered with something that is no %s",
                                f->authority, f->kind->noun)
                    : 1;
@@ -110,20 +110,25 @@ static int create_pr_run(struct tool_call *c, struct error *err)
 const struct tool TOOL_CREATE_PR = {
     .name = "create_pr",
     .title = "Open a pull request",
-    .summary = "Opens a pull request (on GitLab: a merge request) for a branch of the box's repository. It is made on the"
-               " forge of the user's remote (GitHub, GitLab, Gitea, Forgejo) with the user's credentials. Pushes the branch"
-               " first if the remote does not have it; the rules of git_push hold. If there is an open one for the branch,"
+    .summary = "Opens a pull request (on GitLab: a merge request) for a branch of the box's"
+               " repository. It is made on the forge of the user's remote (GitHub, GitLab, Gitea,"
+               " Forgejo) with the user's credentials. Pushes the branch first if the remote does"
+               " not have it; the rules of git_push hold. If there is an open one for the branch,"
                " its URL is returned. The user sees the commits and the text and confirms once.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
         "required": ["title", "body"],
         "properties": {
-            "title": {"type": "string", "minLength": 1, "maxLength": 250, "description": "One line."},
-            "body": {"type": "string", "maxLength": 60000, "description": "Markdown: what changed and why."},
-            "branch": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch in the box (default: the one that is checked out)."},
+            "title": {"type": "string", "minLength": 1, "maxLength": 250,
+                "description": "One line."},
+            "body": {"type": "string", "maxLength": 60000,
+                "description": "Markdown: what changed and why."},
+            "branch": {"type": "string", "minLength": 1, "maxLength": 200,
+                "description": "Branch in the box (default: the one that is checked out)."},
             "base": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch that it is to be merged into (default: the remote's default branch)."},
-            "remote": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Name of a remote of the user's repository (default origin)."},
+            "remote": {"type": "string", "minLength": 1, "maxLength": 200,
+                "description": "Name of a remote of the user's repository (default origin)."},
             "draft": {"type": "boolean", "description": "Mark it as a draft (default false)."}
         }
     }),
@@ -135,7 +140,8 @@ const struct tool TOOL_CREATE_PR = {
             "number": {"type": "integer"},
             "branch": {"type": "string"},
             "base": {"type": "string"},
-            "existed": {"type": "boolean", "description": "There was one for this branch; its text was not changed."},
+            "existed": {"type": "boolean",
+                "description": "There was one for this branch; its text was not changed."},
             "pushed": {"type": "boolean", "description": "The branch was pushed by this call."}
         }
     }),

@@ -129,9 +129,10 @@ static bool edit_file_unchanged(const json_t *input, const struct tool_result *r
 const struct tool TOOL_EDIT_FILE = {
     .name = "edit_file",
     .title = "Edit a file",
-    .summary = "Replaces text in a file: `old`, exactly as it stands there (without line numbers), by `new`. `old` must be"
-               " there once, unless `all` is set. Several edits of one file go into `edits`: they are made in order, all or"
-               " none. The result shows the changed lines; when `old` is not found, what is nearest and what differs.",
+    .summary = "Replaces text in a file: `old`, exactly as it stands there (without line numbers),"
+               " by `new`. `old` must be there once, unless `all` is set. Several edits of one"
+               " file go into `edits`: they are made in order, all or none. The result shows the"
+               " changed lines; when `old` is not found, what is nearest and what differs.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -139,9 +140,11 @@ const struct tool TOOL_EDIT_FILE = {
         "properties": {
             "path": {"type": "string", "minLength": 1, "maxLength": 4095,
                      "description": "Relative to the workspace, or absolute in the box."},
-            "old": {"type": "string", "description": "The text to replace, with its blanks and line breaks."},
+            "old": {"type": "string",
+                "description": "The text to replace, with its blanks and line breaks."},
             "new": {"type": "string", "description": "What comes in its place; empty: nothing."},
-            "all": {"type": "boolean", "description": "Replace every place, not the only one. Default: false."},
+            "all": {"type": "boolean",
+                "description": "Replace every place, not the only one. Default: false."},
             "edits": {
                 "type": "array",
                 "description": "Several edits, each made in what the ones before it left.",
@@ -168,13 +171,19 @@ const struct tool TOOL_EDIT_FILE = {
             "replacements": {"type": "integer", "description": "Places that were replaced."},
             "first_line": {"type": "integer", "description": "Of the first change."},
             "size": {"type": "integer", "description": "Of the file, in bytes, now."},
-            "diff": {"type": "string", "description": "The hunks of a unified diff of what changed."},
+            "diff": {"type": "string",
+                "description": "The hunks of a unified diff of what changed."},
             "diff_truncated": {"type": "boolean"},
-            "line_endings_adapted": {"type": "boolean", "description": "Line ends of old or new were taken as the file has them."},
-            "reason": {"enum": ["not_found", "not_unique", "changed", "being_written", "unknown"], "description": "Of a refusal."},
-            "edit": {"type": "integer", "description": "Which edit could not be made, counted from 1."},
-            "lines": {"type": "array", "items": {"type": "integer"}, "description": "Where old is, if it is not unique."},
-            "nearest": {"type": "object", "description": "Where the nearest text is: first_line and lines."}
+            "line_endings_adapted": {"type": "boolean",
+                "description": "Line ends of old or new were taken as the file has them."},
+            "reason": {"enum": ["not_found", "not_unique", "changed", "being_written", "unknown"],
+                "description": "Of a refusal."},
+            "edit": {"type": "integer",
+                "description": "Which edit could not be made, counted from 1."},
+            "lines": {"type": "array", "items": {"type": "integer"},
+                "description": "Where old is, if it is not unique."},
+            "nearest": {"type": "object",
+                "description": "Where the nearest text is: first_line and lines."}
         }
     }),
     .flags = TOOL_CHANGES,

@@ -17,6 +17,7 @@
 #include "host.h"
 #include "io.h"
 #include "remote.h"
+#include "session.h"
 #include "banned.h"
 
 #define CLONE_TIMEOUT_NS (1800 * 1000000000LL)
@@ -263,18 +264,21 @@ static int git_clone_run(struct tool_call *c, struct error *err)
 const struct tool TOOL_GIT_CLONE = {
     .name = "git_clone",
     .title = "Clone a repository",
-    .summary = "Clones a git repository from the network into the box, with the user's credentials, also where the box"
-               " itself has no network. Hosts other than those of the user's own remotes must be confirmed by the user."
-               " Submodules and LFS files are not fetched.",
+    .summary = "Clones a git repository from the network into the box, with the user's"
+               " credentials, also where the box itself has no network. Hosts other than those of"
+               " the user's own remotes must be confirmed by the user. Submodules and LFS files"
+               " are not fetched.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
         "required": ["url"],
         "properties": {
-            "url": {"type": "string", "minLength": 1, "maxLength": 1900, "description": "https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH."},
+            "url": {"type": "string", "minLength": 1, "maxLength": 1900,
+                "description": "https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH."},
             "path": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "Where to put it, relative to /workspace; must not exist or be empty (default: the repository's name)."},
             "ref": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch, tag or full commit id to check out (default: the default branch)."},
-            "depth": {"type": "integer", "minimum": 1, "maximum": 1000000, "description": "Only so many commits of one branch."}
+            "depth": {"type": "integer", "minimum": 1, "maximum": 1000000,
+                "description": "Only so many commits of one branch."}
         }
     }),
     .output = SCHEMA({

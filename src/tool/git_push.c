@@ -31,27 +31,31 @@ static int git_push_run(struct tool_call *c, struct error *err)
 const struct tool TOOL_GIT_PUSH = {
     .name = "git_push",
     .title = "Push a branch",
-    .summary = "Pushes a branch with its commits from the box's repository at /workspace to a remote of the user's"
-               " repository, with the user's credentials. Only branches whose names begin with the user's prefix (hutch/"
-               " by default) are pushed; never the default branch, never with force, no tags. Commit on such a branch"
-               " first: git switch -c hutch/NAME. The user sees the commits and confirms.",
+    .summary = "Pushes a branch with its commits from the box's repository at /workspace to a"
+               " remote of the user's repository, with the user's credentials. Only branches whose"
+               " names begin with the user's prefix (hutch/ by default) are pushed; never the"
+               " default branch, never with force, no tags. Commit on such a branch first: git"
+               " switch -c hutch/NAME. The user sees the commits and confirms.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "branch": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch in the box; the same name is used on the remote (default: the one that is checked out)."},
-            "remote": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Name of a remote of the user's repository (default origin)."}
+            "remote": {"type": "string", "minLength": 1, "maxLength": 200,
+                "description": "Name of a remote of the user's repository (default origin)."}
         }
     }),
     .output = SCHEMA({
         "type": "object",
         "required": ["url", "branch", "commit", "commits", "pushed"],
         "properties": {
-            "url": {"type": "string", "description": "Of the remote repository, without credentials."},
+            "url": {"type": "string",
+                "description": "Of the remote repository, without credentials."},
             "branch": {"type": "string"},
             "commit": {"type": "string", "description": "What the branch points to now."},
             "commits": {"type": "integer", "description": "Commits that were new to the remote."},
-            "pushed": {"type": "boolean", "description": "False if the remote had the commit already."}
+            "pushed": {"type": "boolean",
+                "description": "False if the remote had the commit already."}
         }
     }),
     .flags = TOOL_HOST,

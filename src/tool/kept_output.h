@@ -40,7 +40,7 @@ bool kept_output_is_cut(const struct kept_output *o);
 /* Tells the frontend of a call, about twice a second, that a command still runs and what it printed
  * last. */
 struct ticker {
-    const struct tool_progress *progress; /* NULL: nobody wants to know */
+    const struct tool_progress *progress; /* or NULL */
     int64_t began, next;
 };
 

@@ -198,22 +198,28 @@ static int list_files_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_LIST_FILES = {
     .name = "list_files",
     .title = "List files",
-    .summary = "Lists the files and folders beneath a folder, sorted. What .gitignore names and .git are left out. If there are more"
-               " than the limit, those nearest to the folder are returned and the rest is counted.",
+    .summary = "Lists the files and folders beneath a folder, sorted. What .gitignore names and"
+               " .git are left out. If there are more than the limit, those nearest to the folder"
+               " are returned and the rest is counted.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "The folder (default: the workspace)."},
+            "path": {"type": "string", "minLength": 1, "maxLength": 4096,
+                "description": "The folder (default: the workspace)."},
             "glob": {"description": "Only names or paths that match, such as *.py, src/**/*.{ts,tsx}; with ! in front: not those. A list: the last that matches counts.",
                      "anyOf": [{"type": "string", "minLength": 1, "maxLength": 2048},
                                {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 2048}}]},
-            "tree": {"type": "boolean", "description": "Show it as an indented tree instead of one path per line."},
+            "tree": {"type": "boolean",
+                "description": "Show it as an indented tree instead of one path per line."},
             "depth": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "How many levels to list: 1 is the folder's own entries (default: all)."},
             "sizes": {"type": "boolean", "description": "Tell the size of files, and mark those that can be executed with *."},
-            "hidden": {"type": "boolean", "description": "List names that begin with a dot (default true)."},
-            "ignored": {"type": "boolean", "description": "List also what .gitignore and .ignore files name (default false)."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100000, "description": "Entries to return (default 500); all are counted."}
+            "hidden": {"type": "boolean",
+                "description": "List names that begin with a dot (default true)."},
+            "ignored": {"type": "boolean",
+                "description": "List also what .gitignore and .ignore files name (default false)."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100000,
+                "description": "Entries to return (default 500); all are counted."}
         }
     }),
     .output = SCHEMA({
@@ -227,8 +233,10 @@ const struct tool TOOL_LIST_FILES = {
                     "path": {"type": "string"},
                     "path_base64": {"type": "string", "description": "If the path is not UTF-8: its bytes; path is then quoted as in C."},
                     "type": {"enum": ["file", "folder", "link", "other"]},
-                    "size": {"type": "integer", "description": "Bytes of a file, if sizes were asked for."},
-                    "executable": {"type": "boolean", "description": "Of a file, if sizes were asked for."},
+                    "size": {"type": "integer",
+                        "description": "Bytes of a file, if sizes were asked for."},
+                    "executable": {"type": "boolean",
+                        "description": "Of a file, if sizes were asked for."},
                     "target": {"type": "string", "description": "Where a link points to."},
                     "target_base64": {"type": "string"}
                 }

@@ -424,14 +424,6 @@ static void manifests_add(void *data, const char *file)
         m->cut = true;
 }
 
-static bool manifests_have(const struct manifests *m, const char *name)
-{
-    for (size_t i = 0; i < m->count; i++)
-        if (strcmp(m->names[i], name) == 0)
-            return true;
-    return false;
-}
-
 static int manifests_compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -497,7 +489,9 @@ static void own_list(struct tool_source *source, struct tool_session *session,
         const char *folder = m == &persons ? s->folder : FOLDER;
         for (size_t i = 0; i < m->count; i++) {
             struct own_tool *t = NULL;
-            bool hidden = m == &workspace && manifests_have(&persons, m->names[i]);
+            bool hidden = false;
+            for (size_t n = 0; m == &workspace && n < persons.count; n++)
+                hidden |= strcmp(persons.names[n], m->names[i]) == 0;
             r = own_refuse_name(folder, m->names[i], hidden, &err);
             if (r == 0)
                 r = own_load(s, session, m == &persons, m->names[i], &t, &err);

@@ -73,8 +73,9 @@ static bool plan_unchanged(const json_t *input, const struct tool_result *r)
 const struct tool TOOL_PLAN = {
     .name = "plan",
     .title = "Plan",
-    .summary = "Keeps your to-do list, which people watch. Send the whole list each time: what is pending, the one"
-               " item that is active, what is done or dropped. Without items it returns the list as it is.",
+    .summary = "Keeps your to-do list, which people watch. Send the whole list each time: what is"
+               " pending, the one item that is active, what is done or dropped. Without items it"
+               " returns the list as it is.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -88,7 +89,8 @@ const struct tool TOOL_PLAN = {
                     "additionalProperties": false,
                     "required": ["text", "state"],
                     "properties": {
-                        "text": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "What is to be done."},
+                        "text": {"type": "string", "minLength": 1, "maxLength": 1000,
+                            "description": "What is to be done."},
                         "state": {"enum": ["pending", "active", "done", "dropped"]}
                     }
                 }

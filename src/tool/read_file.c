@@ -251,10 +251,11 @@ static int read_file_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_READ_FILE = {
     .name = "read_file",
     .title = "Read a file",
-    .summary = "Reads a file: text by lines, each with its number before it, from offset on, at most 2000 lines or 64 KiB"
-               " at once. The result says how to get the rest. Lines of more than 2000 characters are cut with a mark."
-               " PNG, JPEG, GIF and WebP images are shown as images. A range of bytes of any file is read with"
-               " byte_offset and byte_limit; of a binary file it is a hex dump.",
+    .summary = "Reads a file: text by lines, each with its number before it, from offset on, at"
+               " most 2000 lines or 64 KiB at once. The result says how to get the rest. Lines of"
+               " more than 2000 characters are cut with a mark. PNG, JPEG, GIF and WebP images are"
+               " shown as images. A range of bytes of any file is read with byte_offset and"
+               " byte_limit; of a binary file it is a hex dump.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -264,11 +265,14 @@ const struct tool TOOL_READ_FILE = {
                      "description": "Relative to the workspace, or absolute in the box."},
             "offset": {"type": "integer", "minimum": -1000000000000, "maximum": 1000000000000,
                        "description": "The first line to read, counted from 1; a negative number counts from the end: -10 reads the last ten. Default: 1."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 1000000, "description": "How many lines. Default: 2000."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 1000000,
+                "description": "How many lines. Default: 2000."},
             "byte_offset": {"type": "integer", "minimum": 0, "maximum": 4611686018427387903,
                             "description": "Read bytes instead of lines, from this one on, counted from 0."},
-            "byte_limit": {"type": "integer", "minimum": 1, "maximum": 1000000000, "description": "How many bytes. Default: 65536."},
-            "line_numbers": {"type": "boolean", "description": "Whether lines have their numbers before them. Default: true."}
+            "byte_limit": {"type": "integer", "minimum": 1, "maximum": 1000000000,
+                "description": "How many bytes. Default: 65536."},
+            "line_numbers": {"type": "boolean",
+                "description": "Whether lines have their numbers before them. Default: true."}
         }
     }),
     .output = SCHEMA({
@@ -277,20 +281,26 @@ const struct tool TOOL_READ_FILE = {
         "properties": {
             "path": {"type": "string"},
             "size": {"type": "integer", "description": "Of the file, in bytes."},
-            "lines": {"type": "integer", "description": "How many the file has; absent if it is too large to count them."},
+            "lines": {"type": "integer",
+                "description": "How many the file has; absent if it is too large to count them."},
             "first_line": {"type": "integer"},
             "last_line": {"type": "integer", "description": "Of those in content."},
             "first_byte": {"type": "integer"},
             "content": {"type": "string", "description": "The text, without numbers; of a range of a binary file its hex dump."},
-            "truncated": {"type": "boolean", "description": "There is more behind what content holds."},
-            "next_offset": {"type": "integer", "description": "The offset (or byte_offset) that goes on from here, if truncated."},
-            "long_lines": {"type": "integer", "description": "How many lines were cut because they are too long."},
+            "truncated": {"type": "boolean",
+                "description": "There is more behind what content holds."},
+            "next_offset": {"type": "integer",
+                "description": "The offset (or byte_offset) that goes on from here, if truncated."},
+            "long_lines": {"type": "integer",
+                "description": "How many lines were cut because they are too long."},
             "encoding": {"enum": ["utf-8", "utf-8-bom", "utf-16le", "utf-16be", "unknown"],
                          "description": "unknown: some bytes are not UTF-8; in content U+FFFD stands for them."},
             "line_endings": {"enum": ["lf", "crlf", "mixed", "none"]},
-            "final_newline": {"type": "boolean", "description": "Whether the last line ends with a newline, if it was read."},
+            "final_newline": {"type": "boolean",
+                "description": "Whether the last line ends with a newline, if it was read."},
             "binary": {"type": "boolean"},
-            "kind": {"type": "string", "description": "What a binary file seems to be; of an image its MIME type."}
+            "kind": {"type": "string",
+                "description": "What a binary file seems to be; of an image its MIME type."}
         }
     }),
     .flags = TOOL_READS | TOOL_CACHED,

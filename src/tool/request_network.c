@@ -116,10 +116,11 @@ static int request_network_run(struct tool_call *c, struct error *err)
 const struct tool TOOL_REQUEST_NETWORK = {
     .name = "request_network",
     .title = "Ask for network access",
-    .summary = "Asks the user to let the box reach hosts of the network, for example to install packages. Call it when"
-               " a command failed because a connection was refused. Name the groups @pip, @npm, @cargo or @apt for what"
-               " the user's package managers use (also their company's mirrors), or single hosts. The user sees the hosts"
-               " and the reason, and confirms once. Then run the command again.",
+    .summary = "Asks the user to let the box reach hosts of the network, for example to install"
+               " packages. Call it when a command failed because a connection was refused. Name"
+               " the groups @pip, @npm, @cargo or @apt for what the user's package managers use"
+               " (also their company's mirrors), or single hosts. The user sees the hosts and the"
+               " reason, and confirms once. Then run the command again.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -128,7 +129,8 @@ const struct tool TOOL_REQUEST_NETWORK = {
             "hosts": {"type": "array", "minItems": 1, "maxItems": 16,
                 "items": {"type": "string", "minLength": 1, "maxLength": 260},
                 "description": "HOST or HOST:PORT (without a port: 80 and 443), *.HOST for all below it, or a group: @pip, @npm, @cargo, @apt."},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 500, "description": "One sentence for the user: what for."}
+            "reason": {"type": "string", "minLength": 1, "maxLength": 500,
+                "description": "One sentence for the user: what for."}
         }
     }),
     .output = SCHEMA({

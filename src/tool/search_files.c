@@ -249,9 +249,11 @@ static int search_files_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_SEARCH_FILES = {
     .name = "search_files",
     .title = "Search files",
-    .summary = "Searches the text of files for a regular expression (PCRE2), line by line, in all files beneath a folder."
-               " Returns the matching lines grouped by file, with line numbers and exact counts. What .gitignore names, .git and"
-               " binary files are left out. Prefer it to grep and rg in the shell: it is as fast, and its output is bounded.",
+    .summary = "Searches the text of files for a regular expression (PCRE2), line by line, in all"
+               " files beneath a folder. Returns the matching lines grouped by file, with line"
+               " numbers and exact counts. What .gitignore names, .git and binary files are left"
+               " out. Prefer it to grep and rg in the shell: it is as fast, and its output is"
+               " bounded.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -264,18 +266,25 @@ const struct tool TOOL_SEARCH_FILES = {
             "glob": {"description": "Only files whose name or path matches, such as *.py, src/**/*.{ts,tsx}; with ! in front: not those. A list: the last that matches counts.",
                      "anyOf": [{"type": "string", "minLength": 1, "maxLength": 2048},
                                {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 2048}}]},
-            "literal": {"type": "boolean", "description": "Take the pattern as text: no character has a meaning."},
-            "ignore_case": {"type": "boolean", "description": "Let capital and small letters match each other (default false)."},
-            "context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before and after each match (default 0)."},
-            "max_matches": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Matching lines to return (default 200); all are counted."},
-            "max_files": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Files to return (default 100)."},
-            "hidden": {"type": "boolean", "description": "Search files whose names begin with a dot (default true)."},
+            "literal": {"type": "boolean",
+                "description": "Take the pattern as text: no character has a meaning."},
+            "ignore_case": {"type": "boolean",
+                "description": "Let capital and small letters match each other (default false)."},
+            "context": {"type": "integer", "minimum": 0, "maximum": 20,
+                "description": "Lines to show before and after each match (default 0)."},
+            "max_matches": {"type": "integer", "minimum": 1, "maximum": 10000,
+                "description": "Matching lines to return (default 200); all are counted."},
+            "max_files": {"type": "integer", "minimum": 1, "maximum": 10000,
+                "description": "Files to return (default 100)."},
+            "hidden": {"type": "boolean",
+                "description": "Search files whose names begin with a dot (default true)."},
             "ignored": {"type": "boolean", "description": "Search also what .gitignore and .ignore files name (default false)."}
         }
     }),
     .output = SCHEMA({
         "type": "object",
-        "required": ["files", "matches", "files_matched", "files_searched", "binary_skipped", "unreadable", "partly_searched", "truncated"],
+        "required": ["files", "matches", "files_matched", "files_searched", "binary_skipped",
+            "unreadable", "partly_searched", "truncated"],
         "properties": {
             "files": {"type": "array", "description": "Sorted by path.", "items": {
                 "type": "object",
@@ -283,13 +292,15 @@ const struct tool TOOL_SEARCH_FILES = {
                 "properties": {
                     "path": {"type": "string"},
                     "path_base64": {"type": "string", "description": "If the path is not UTF-8: its bytes; path is then quoted as in C."},
-                    "count": {"type": "integer", "description": "Matching lines in this file, also those not returned."},
+                    "count": {"type": "integer",
+                        "description": "Matching lines in this file, also those not returned."},
                     "matches": {"type": "array", "items": {
                         "type": "object",
                         "required": ["line", "column", "text", "before", "after"],
                         "properties": {
                             "line": {"type": "integer"},
-                            "column": {"type": "integer", "description": "Of the first match in the line: in bytes, from 1."},
+                            "column": {"type": "integer",
+                                "description": "Of the first match in the line: in bytes, from 1."},
                             "text": {"type": "string"},
                             "cut": {"type": "object", "description": "If text is only a part of a long line: the byte it begins at, and the line's length.",
                                     "properties": {"from": {"type": "integer"}, "of": {"type": "integer"}}},
@@ -302,10 +313,13 @@ const struct tool TOOL_SEARCH_FILES = {
             "matches": {"type": "integer", "description": "All matching lines."},
             "files_matched": {"type": "integer"},
             "files_searched": {"type": "integer"},
-            "binary_skipped": {"type": "integer", "description": "Files that were left at a NUL byte."},
-            "unreadable": {"type": "integer", "description": "Files and folders that could not be read."},
+            "binary_skipped": {"type": "integer",
+                "description": "Files that were left at a NUL byte."},
+            "unreadable": {"type": "integer",
+                "description": "Files and folders that could not be read."},
             "partly_searched": {"type": "integer", "description": "Files over 1 GB, of which only the beginning was searched, and files with lines over 8 MB, which were searched in pieces."},
-            "truncated": {"type": "boolean", "description": "Not all matches and files are in the list."}
+            "truncated": {"type": "boolean",
+                "description": "Not all matches and files are in the list."}
         }
     }),
     .flags = TOOL_READS | TOOL_CACHED,

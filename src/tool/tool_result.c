@@ -32,28 +32,20 @@ int tool_result_copy(const struct tool_result *from, struct tool_result *ret)
     return 0;
 }
 
-static json_t *image_json(const struct tool_result *r)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_IMAGE_MAX);
-    if (!r->mime)
-        return json_null();
-    if (base64_append(&text, r->image.data, r->image.len) < 0)
-        return NULL;
-    return json_pack("{s:s, s:s%}", "mime", r->mime, "base64", (const char *)text.data, text.len);
-}
-
 json_t *tool_result_json(const struct tool_result *r)
 {
-    json_t *o = json_object();
-    int bad = !o;
-    bad |= data_set(o, "failed", json_boolean(r->failed));
-    bad |= data_set(o, "text", text_json(r->text.data, r->text.len));
-    bad |= data_set(o, "data", r->data ? json_incref(r->data) : json_null());
-    bad |= r->mime ? data_set(o, "image", image_json(r)) : 0;
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
+    _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_IMAGE_MAX);
+    json_t *image = NULL;
+    if (r->mime) {
+        base64_append(&text, r->image.data, r->image.len);
+        image =
+            json_pack("{s:s, s:s%}", "mime", r->mime, "base64", (const char *)text.data, text.len);
+    }
+    if (text.failed || (r->mime && !image))
+        return NULL;
+    return json_pack("{s:b, s:o, s:o, s:o*}", "failed", r->failed, "text",
+                     text_json(r->text.data, r->text.len), "data",
+                     r->data ? json_incref(r->data) : json_null(), "image", image);
 }
 
 int text_append(struct buf *b, const void *data, size_t n)

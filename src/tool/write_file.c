@@ -82,8 +82,9 @@ static int write_file_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_WRITE_FILE = {
     .name = "write_file",
     .title = "Write a file",
-    .summary = "Writes a whole file in one step: whoever reads it sees the old content or the new. Missing folders are"
-               " made; a file that is there keeps its mode. To change a part of a file, edit_file is better.",
+    .summary = "Writes a whole file in one step: whoever reads it sees the old content or the new."
+               " Missing folders are made; a file that is there keeps its mode. To change a part"
+               " of a file, edit_file is better.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -92,9 +93,11 @@ const struct tool TOOL_WRITE_FILE = {
             "path": {"type": "string", "minLength": 1, "maxLength": 4095,
                      "description": "Relative to the workspace, or absolute in the box."},
             "content": {"type": "string", "description": "The text of the file."},
-            "content_base64": {"type": "string", "description": "Instead of content: bytes of any kind."},
+            "content_base64": {"type": "string",
+                "description": "Instead of content: bytes of any kind."},
             "append": {"type": "boolean", "description": "Add to the end of the file instead of replacing it. Default: false."},
-            "executable": {"type": "boolean", "description": "Make it executable. Default: as it is; a new file is not."}
+            "executable": {"type": "boolean",
+                "description": "Make it executable. Default: as it is; a new file is not."}
         }
     }),
     .output = SCHEMA({

@@ -10,7 +10,7 @@
  *             …rpc_look(value, &message)…
  *
  * Nothing here trusts the other side: a message has a maximum of bytes and of values, and an
- * oversized one is skipped to its end and told, never kept.
+ * oversized one is skipped to its end and reported, never kept.
  */
 #pragma once
 

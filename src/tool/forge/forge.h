@@ -76,10 +76,10 @@ struct forge_kind {
     const char *accept;
     bool nested;                         /* a repository's name may have more than two parts */
     const char *find_path, *create_path; /* behind the API's base: forms for forge_path */
-    json_t *(*create_body)(const struct forge_pr *p);
-    /* The answer to either: an object, or of the first the list of those that match. False if there
-     * is none. */
-    bool (*read)(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret);
+    bool lists_all;                      /* find_path gives all that are open */
+    const char *body_member, *head_member, *base_member; /* of what is sent to create one */
+    const char *draft_mark; /* in front of a draft's title; NULL: there is a member for it */
+    const char *number_member, *url_member; /* of an answer */
 };
 
 extern const struct forge_kind *const FORGE_KINDS[]; /* ended by NULL */
@@ -87,6 +87,14 @@ extern const struct forge_kind *const FORGE_KINDS[]; /* ended by NULL */
 /* A path of the API from its form, in which %r is the repository, %R the same with its slashes
  * encoded, %o its owner, %h and %b the branches. A new string, or NULL. */
 char *forge_path(const struct forge_pr *p, const char *form);
+
+/* What is sent to create one. */
+json_t *forge_body(const struct forge_kind *k, const struct forge_pr *p);
+
+/* The answer to either: an object, or the list of those that were found. False if there is none, or
+ * none whose address a person can open. */
+bool forge_read(const struct forge_kind *k, const json_t *answer, const struct forge_pr *p,
+                struct forge_answer *ret);
 
 struct forge {
     const struct forge_kind *kind;
@@ -96,7 +104,7 @@ struct forge {
 };
 
 /* Which forge a repository belongs to. `own` is the person's configuration, never the workspace's.
- * -ENOENT with the text set if nobody says what kind of forge the host is. */
+ * -ENOENT with the text set if the kind of the host's forge is not known. */
 int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, struct error *err);
 
 /* May http:// be used for this host? Only on this machine, or where the person's configuration says

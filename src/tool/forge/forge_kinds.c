@@ -50,77 +50,39 @@ char *forge_path(const struct forge_pr *p, const char *form)
     return text;
 }
 
-/* Number and address of a pull request; the address must be one that a person can open. */
-static bool forge_take(const json_t *answer, const char *number, const char *url,
-                       struct forge_answer *ret)
+json_t *forge_body(const struct forge_kind *k, const struct forge_pr *p)
+{
+    const char *mark = k->draft_mark;
+    return json_pack("{s:o, s:s, s:s, s:s, s:o*}", "title",
+                     json_sprintf("%s%s", mark && p->draft ? mark : "", p->title), k->body_member,
+                     p->body, k->head_member, p->head, k->base_member, p->base, "draft",
+                     mark ? NULL : json_boolean(p->draft));
+}
+
+/* Does a pull request in a list go from this branch to that one? */
+static bool forge_is_for(const json_t *one, const struct forge_pr *p)
+{
+    const json_t *head = json_object_get(one, "head"), *base = json_object_get(one, "base");
+    return strcmp(json_get_string_or(head, "ref", ""), p->head) == 0 &&
+           strcmp(json_get_string_or(base, "ref", ""), p->base) == 0;
+}
+
+bool forge_read(const struct forge_kind *k, const json_t *answer, const struct forge_pr *p,
+                struct forge_answer *ret)
 {
     const json_t *one = json_is_array(answer) ? json_array_get(answer, 0) : answer;
-    const char *text = json_get_string(one, url);
-    if (!text || (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0) ||
-        strlen(text) >= sizeof ret->url || !json_is_integer(json_object_get(one, number)))
+    for (size_t i = 0; k->lists_all && json_is_array(answer) && one && !forge_is_for(one, p);)
+        one = json_array_get(answer, ++i);
+    const char *url = json_get_string(one, k->url_member);
+    if (!url || (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0) ||
+        strlen(url) >= sizeof ret->url || !json_is_integer(json_object_get(one, k->number_member)))
         return false;
-    for (const char *c = text; *c; c++)
+    for (const char *c = url; *c; c++)
         if (*c <= ' ' || *c >= 0x7f)
             return false;
-    snprintf(ret->url, sizeof ret->url, "%s", text);
-    ret->number = json_get_integer(one, number);
+    snprintf(ret->url, sizeof ret->url, "%s", url);
+    ret->number = json_get_integer(one, k->number_member);
     return true;
-}
-
-/* GitHub */
-
-static json_t *github_create_body(const struct forge_pr *p)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:b}", "title", p->title, "body", p->body, "head",
-                     p->head, "base", p->base, "draft", p->draft);
-}
-
-static bool github_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
-{
-    return forge_take(answer, "number", "html_url", ret);
-}
-
-/* GitLab */
-
-/* For forges that mark a draft in its title. */
-static json_t *forge_draft_title(const struct forge_pr *p, const char *mark)
-{
-    return json_sprintf("%s%s", p->draft ? mark : "", p->title);
-}
-
-static json_t *gitlab_create_body(const struct forge_pr *p)
-{
-    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "Draft: "),
-                     "description", p->body, "source_branch", p->head, "target_branch", p->base);
-}
-
-static bool gitlab_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
-{
-    return forge_take(answer, "iid", "web_url", ret);
-}
-
-/* Gitea and Forgejo */
-
-static json_t *gitea_create_body(const struct forge_pr *p)
-{
-    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "WIP: "), "body",
-                     p->body, "head", p->head, "base", p->base);
-}
-
-static bool gitea_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
-{
-    size_t i;
-    json_t *one;
-    if (!json_is_array(answer))
-        return forge_take(answer, "number", "html_url", ret);
-    json_array_foreach(answer, i, one)
-    {
-        const json_t *head = json_object_get(one, "head"), *base = json_object_get(one, "base");
-        if (strcmp(json_get_string_or(head, "ref", ""), p->head) == 0 &&
-            strcmp(json_get_string_or(base, "ref", ""), p->base) == 0)
-            return forge_take(one, "number", "html_url", ret);
-    }
-    return false;
 }
 
 static const struct forge_kind GITHUB = {
@@ -138,8 +100,11 @@ static const struct forge_kind GITHUB = {
     .accept = "application/vnd.github+json",
     .find_path = "/repos/%r/pulls?state=open&head=%o%%3A%h&base=%b",
     .create_path = "/repos/%r/pulls",
-    .create_body = github_create_body,
-    .read = github_read,
+    .body_member = "body",
+    .head_member = "head",
+    .base_member = "base",
+    .number_member = "number",
+    .url_member = "html_url",
 };
 
 static const struct forge_kind GITLAB = {
@@ -157,8 +122,12 @@ static const struct forge_kind GITLAB = {
     .nested = true,
     .find_path = "/projects/%R/merge_requests?state=opened&source_branch=%h&target_branch=%b",
     .create_path = "/projects/%R/merge_requests",
-    .create_body = gitlab_create_body,
-    .read = gitlab_read,
+    .body_member = "description",
+    .head_member = "source_branch",
+    .base_member = "target_branch",
+    .draft_mark = "Draft: ",
+    .number_member = "iid",
+    .url_member = "web_url",
 };
 
 static const struct forge_kind GITEA = {
@@ -176,8 +145,13 @@ static const struct forge_kind GITEA = {
      * looked through. */
     .find_path = "/repos/%r/pulls?state=open&sort=recentupdate&limit=50",
     .create_path = "/repos/%r/pulls",
-    .create_body = gitea_create_body,
-    .read = gitea_read,
+    .lists_all = true,
+    .body_member = "body",
+    .head_member = "head",
+    .base_member = "base",
+    .draft_mark = "WIP: ",
+    .number_member = "number",
+    .url_member = "html_url",
 };
 
 const struct forge_kind *const FORGE_KINDS[] = {&GITHUB, &GITLAB, &GITEA, NULL};

@@ -128,15 +128,6 @@ static int git_url_path(const char *at, struct git_url *u, struct error *err)
     return 0;
 }
 
-static void git_url_write(struct git_url *u, const char *path)
-{
-    char place[512];
-    git_url_authority(u, place, sizeof place);
-    snprintf(u->url, sizeof u->url, "%s%s%s%s%s%s", SCHEMES[u->scheme].prefix,
-             u->scheme == GIT_SSH ? u->user : "", u->scheme == GIT_SSH && u->user[0] ? "@" : "",
-             place, *path == '/' ? "" : "/", path);
-}
-
 int git_url_parse(const char *text, struct git_url *ret, struct error *err)
 {
     struct git_url u = {0};
@@ -175,7 +166,11 @@ int git_url_parse(const char *text, struct git_url *ret, struct error *err)
         if (u.password[0])
             return git_url_refuse(err, "an SSH address has no password");
     } else {
-        git_url_write(&u, path);
+        char place[512];
+        const char *user = u.scheme == GIT_SSH ? u.user : "";
+        git_url_authority(&u, place, sizeof place);
+        snprintf(u.url, sizeof u.url, "%s%s%s%s%s%s", SCHEMES[u.scheme].prefix, user,
+                 *user ? "@" : "", place, *path == '/' ? "" : "/", path);
     }
     *ret = u;
     return 0;

@@ -64,38 +64,21 @@ static size_t http_receive(char *data, size_t size, size_t n, void *answer)
     return buf_append(answer, data, size * n) < 0 ? 0 : size * n;
 }
 
-/* Runs it to its end. -ECANCELED, -ENOMEM, or 0 with libcurl's result. */
-static int http_perform(CURL *e, int cancel, CURLcode *ret)
-{
-    struct curl_waitfd wait = {.fd = cancel, .events = CURL_WAIT_POLLIN};
-    struct pollfd cancelled = {.fd = cancel, .events = POLLIN};
-    CURLM *multi = curl_multi_init();
-    int running = 1, left, r = multi && curl_multi_add_handle(multi, e) == CURLM_OK ? 0 : -ENOMEM;
-    while (r == 0 && running) {
-        if (curl_multi_perform(multi, &running) != CURLM_OK)
-            r = -ENOMEM;
-        else if (running && curl_multi_poll(multi, &wait, cancel >= 0, 1000, NULL) != CURLM_OK)
-            r = -ENOMEM;
-        else if (running && cancel >= 0 && poll(&cancelled, 1, 0) > 0)
-            r = -ECANCELED;
-    }
-    CURLMsg *m = r == 0 ? curl_multi_info_read(multi, &left) : NULL;
-    *ret = m ? m->data.result : CURLE_FAILED_INIT;
-    if (multi)
-        curl_multi_remove_handle(multi, e);
-    curl_multi_cleanup(multi);
-    return r;
-}
-
 int http_exchange(const struct http_exchange *x, struct buf *answer, long *ret_status,
                   struct error *err)
 {
+    struct curl_waitfd wait = {.fd = x->cancel, .events = CURL_WAIT_POLLIN};
+    struct pollfd cancel = {.fd = x->cancel, .events = POLLIN};
     char why[CURL_ERROR_SIZE];
-    CURLcode code;
     sigset_t before;
     CURL *e = http_easy_new(x->url, x->headers, why);
-    if (!e)
+    CURLM *multi = e ? curl_multi_init() : NULL;
+    int running = 1, left, r = 0;
+    if (!multi || curl_multi_add_handle(multi, e) != CURLM_OK) {
+        curl_multi_cleanup(multi);
+        curl_easy_cleanup(e);
         return error_set(err, ENOMEM, "no memory");
+    }
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)x->timeout_ms);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_receive);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, answer);
@@ -104,18 +87,24 @@ int http_exchange(const struct http_exchange *x, struct buf *answer, long *ret_s
         curl_easy_setopt(e, CURLOPT_POSTFIELDS, x->body);
     }
     sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
-    int r = http_perform(e, x->cancel, &code);
+    while (r == 0 && running) {
+        if (curl_multi_perform(multi, &running) != CURLM_OK ||
+            (running && curl_multi_poll(multi, &wait, x->cancel >= 0, 1000, NULL) != CURLM_OK))
+            r = error_set(err, ENOMEM, "no memory");
+        else if (running && x->cancel >= 0 && poll(&cancel, 1, 0) > 0)
+            r = error_set(err, ECANCELED, "the call was cancelled");
+    }
     sigpipe_restore(&before);
-    if (r == -ECANCELED)
-        error_set(err, ECANCELED, "the call was cancelled");
-    else if (r < 0)
-        error_set(err, ENOMEM, "no memory");
-    else if (code == CURLE_WRITE_ERROR && answer->failed)
+    CURLMsg *m = r == 0 ? curl_multi_info_read(multi, &left) : NULL;
+    CURLcode code = m ? m->data.result : CURLE_FAILED_INIT;
+    if (r == 0 && code == CURLE_WRITE_ERROR && answer->failed)
         r = error_set(err, EIO, "the answer is too long");
-    else if (code != CURLE_OK)
+    else if (r == 0 && code != CURLE_OK)
         r = error_set(err, EIO, "%s", why[0] ? why : curl_easy_strerror(code));
-    else
+    else if (r == 0)
         curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, ret_status);
+    curl_multi_remove_handle(multi, e);
+    curl_multi_cleanup(multi);
     curl_easy_cleanup(e);
     return r;
 }

@@ -3,6 +3,7 @@
 
 #include "foreign_text.h"
 #include "remote.h"
+#include "session.h"
 #include "banned.h"
 
 #define SHOWN_COMMITS   "50"

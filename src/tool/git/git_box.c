@@ -237,16 +237,6 @@ static int worktree_put(struct box *box, const char *name, const struct buf *dat
                         : worktree_run(box, SCRIPT, name, data, err);
 }
 
-/* A file of the worktree's git directory, as it is; one that is not there is empty. */
-static int worktree_put_copy(struct box *box, const char *path, const char *name, struct error *err)
-{
-    _cleanup_buf_ struct buf data = BUF_INIT(FILE_MAX);
-    int r = io_read_file(AT_FDCWD, path, &data);
-    if (r < 0 && r != -ENOENT)
-        return error_errno(err, -r, "cannot read %s", path);
-    return worktree_put(box, name, &data, err);
-}
-
 static int worktree_put_refs(const struct git_repo *repo, struct box *box, struct error *err)
 {
     struct git_refs refs = {0};
@@ -308,8 +298,13 @@ int git_box_install(const struct git_box *g, struct box *box, struct error *err)
     int r = worktree_put_config(repo, box, err);
     if (r == 0)
         r = worktree_put_refs(repo, box, err);
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(copies); i++)
-        r = worktree_put_copy(box, copies[i][0], copies[i][1], err);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(copies); i++) {
+        _cleanup_buf_ struct buf data = BUF_INIT(FILE_MAX);
+        r = io_read_file(AT_FDCWD, copies[i][0], &data);
+        if (r < 0 && r != -ENOENT) /* a file that is not there is empty */
+            return error_errno(err, -r, "cannot read %s", copies[i][0]);
+        r = worktree_put(box, copies[i][1], &data, err);
+    }
     return r == 0 ? worktree_run(box, WORKTREE_INSTALL, "", &nothing, err) : r;
 }
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "session.h"
+#include "tool.h"
 
 #define TOOL_HOST_CLONES_MAX 16
 #define TOOL_HOST_NETS_MAX   32

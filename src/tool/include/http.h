@@ -19,7 +19,7 @@ struct http_exchange {
     const struct curl_slist *headers;
     const char *body; /* JSON to POST; NULL: GET */
     int timeout_ms;
-    int cancel; /* becomes readable when nobody wants the answer any more; -1: never */
+    int cancel; /* ends the exchange when it becomes readable; -1: none */
 };
 
 /* One request and its answer: at most as long as the buffer takes. -EIO if there is none. */

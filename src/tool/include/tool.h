@@ -20,13 +20,13 @@
 #include "schema.h"
 #include "tool_result.h"
 
-#define TOOL_SUMMARY_MAX (16u << 10) /* bytes of a summary that somebody else wrote */
+#define TOOL_SUMMARY_MAX (16u << 10) /* bytes of the summary of a foreign tool */
 #define TOOL_TITLE_MAX   200u
 
 /* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of
  * the calls. */
 #define TOOL_READS   1u  /* changes nothing, neither in the box nor anywhere */
-#define TOOL_CHANGES 2u  /* changes files of the workspace, and no more than it was told */
+#define TOOL_CHANGES 2u  /* changes files of the workspace, those of its input only */
 #define TOOL_RUNS    4u  /* runs code: it may change whatever the box lets it */
 #define TOOL_CACHED  8u  /* the same input on the same snapshot gives the same result */
 #define TOOL_HOST    16u /* works on the host with the person's rights, outside of any box */

@@ -165,16 +165,13 @@ static int offer_python(struct project *p)
     return project_offer(p, "unittest", why, "%s -m unittest discover", py);
 }
 
-static int offer_cargo(struct project *p)
+static int offer_cargo_and_go(struct project *p)
 {
-    return project_has(p, "Cargo.toml")
-               ? project_offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast")
-               : 0;
-}
-
-static int offer_go(struct project *p)
-{
-    return project_has(p, "go.mod") ? project_offer(p, "go", "go.mod", "go test ./...") : 0;
+    int r = project_has(p, "Cargo.toml")
+                ? project_offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast")
+                : 0;
+    return r == 0 && project_has(p, "go.mod") ? project_offer(p, "go", "go.mod", "go test ./...")
+                                              : r;
 }
 
 static int offer_npm(struct project *p)
@@ -290,8 +287,7 @@ static int offer_make(struct project *p)
 
 static int (*const OFFERS[])(struct project *p) = {
     offer_configured_pytest,
-    offer_cargo,
-    offer_go,
+    offer_cargo_and_go,
     offer_npm,
     offer_meson,
     offer_ctest,

@@ -13,14 +13,17 @@
 #include "utf8.h"
 #include "banned.h"
 
-#define DATA_TESTS_MAX 10000u /* in the result's data */
-#define DATA_BAD_MAX   2000u  /* of these, tests that failed */
-#define MESSAGES_MAX   200u   /* failures that have a message */
-#define MESSAGE_MAX    2000u  /* bytes of one */
-#define MESSAGE_HEAD   600u
-#define PATIENCE_MS    120000       /* a large report takes a while */
-#define SHOWN_MAX      200u         /* failures in the text */
-#define SHOWN_BYTES    (200u << 10) /* of the text for them */
+#define DATA_TESTS_MAX   10000u /* in the result's data */
+#define DATA_BAD_MAX     2000u  /* of these, tests that failed */
+#define MESSAGES_MAX     200u   /* failures that have a message */
+#define MESSAGE_MAX      2000u  /* bytes of one */
+#define MESSAGE_HEAD     600u
+#define WORKSPACE        "/workspace/"
+#define WORKSPACE_LENGTH (sizeof WORKSPACE - 1)
+#define URL_LENGTH       strlen("file://")
+#define PATIENCE_MS      120000       /* a large report takes a while */
+#define SHOWN_MAX        200u         /* failures in the text */
+#define SHOWN_BYTES      (200u << 10) /* of the text for them */
 
 static const char *const OUTCOMES[] = {"error", "passed", "failed", "error", "skipped"};
 
@@ -91,27 +94,6 @@ int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome
                             .outcome = outcome});
 }
 
-/* Files as the other tools name them: relative to the workspace. What is relative lies where the
- * command ran.
- */
-static void report_file_name(const char *cwd, const struct wire_field *from, struct buf *file)
-{
-    static const char WORKSPACE[] = "/workspace/", URL[] = "file://";
-    const char *path = (const char *)from->data;
-    size_t n = from->size;
-    if (n > sizeof URL && strncmp(path, URL, sizeof URL - 1) == 0) {
-        path += sizeof URL - 1;
-        n -= sizeof URL - 1;
-    }
-    if (n > sizeof WORKSPACE && strncmp(path, WORKSPACE, sizeof WORKSPACE - 1) == 0) {
-        path += sizeof WORKSPACE - 1;
-        n -= sizeof WORKSPACE - 1;
-    } else if (n && path[0] != '/' && strncmp(cwd, WORKSPACE, sizeof WORKSPACE - 1) == 0) {
-        buf_printf(file, "%s/", cwd + sizeof WORKSPACE - 1);
-    }
-    buf_append(file, path, n);
-}
-
 static int report_take_entry(const char *cwd, struct tests_found *f, const struct wire_frame *frame)
 {
     _cleanup_buf_ struct buf file = BUF_INIT(WIRE_BODY_MAX + 8192);
@@ -126,13 +108,28 @@ static int report_take_entry(const char *cwd, struct tests_found *f, const struc
         t.line = 0;
     wire_find(frame, WIRE_K_NAME, &t.name);
     wire_find(frame, WIRE_K_TEXT, &t.message);
-    if (wire_find(frame, WIRE_K_PATH, &t.file))
-        report_file_name(cwd, &t.file, &file);
+    /* Files as the other tools name them: relative to the workspace. What is relative lies where
+     * the command ran. */
+    if (wire_find(frame, WIRE_K_PATH, &t.file)) {
+        const char *path = (const char *)t.file.data;
+        size_t n = t.file.size;
+        if (n > URL_LENGTH && strncmp(path, "file://", URL_LENGTH) == 0) {
+            path += URL_LENGTH;
+            n -= URL_LENGTH;
+        }
+        if (n > WORKSPACE_LENGTH && strncmp(path, WORKSPACE, WORKSPACE_LENGTH) == 0) {
+            path += WORKSPACE_LENGTH;
+            n -= WORKSPACE_LENGTH;
+        } else if (n && path[0] != '/' && strncmp(cwd, WORKSPACE, WORKSPACE_LENGTH) == 0) {
+            buf_printf(&file, "%s/", cwd + WORKSPACE_LENGTH);
+        }
+        buf_append(&file, path, n);
+    }
     t.file = (struct wire_field){.data = file.data, .size = file.len};
     return found_add(f, &t);
 }
 
-/* Tests that were not told one by one are in the totals. */
+/* Tests that the guest did not list are in its totals. */
 static void report_take_totals(struct tests_found *f, const struct tests_found *before,
                                const struct wire_frame *frame)
 {
@@ -145,11 +142,11 @@ static void report_take_totals(struct tests_found *f, const struct tests_found *
                   {&f->errors, before->errors, WIRE_K_ERRORS},
                   {&f->skipped, before->skipped, WIRE_K_SKIPPED}};
     for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
-        uint64_t told = wire_find_u64(frame, totals[i].key, 0),
+        uint64_t total = wire_find_u64(frame, totals[i].key, 0),
                  counted = *totals[i].now - totals[i].before;
-        if (told > counted && told < (1ull << 40)) {
-            f->left_out += told - counted;
-            *totals[i].now += told - counted;
+        if (total > counted && total < (1ull << 40)) {
+            f->left_out += total - counted;
+            *totals[i].now += total - counted;
         }
     }
     f->files += wire_find_u64(frame, WIRE_K_COUNT, 0) != 0;

@@ -374,10 +374,12 @@ static int run_tests_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_RUN_TESTS = {
     .name = "run_tests",
     .title = "Run tests",
-    .summary = "Runs the project's tests and returns which passed and which failed, with messages and places, taken from the"
-               " runner's own report. Without input it recognises the project (pytest, unittest, CTest, Meson, make, cargo,"
-               " go, npm, node, prove) and builds what must be built; `path` and `filter` select tests. Or give `command`:"
-               " the report option of its runner is added for you. Prefer this over running tests with bash.",
+    .summary = "Runs the project's tests and returns which passed and which failed, with messages"
+               " and places, taken from the runner's own report. Without input it recognises the"
+               " project (pytest, unittest, CTest, Meson, make, cargo, go, npm, node, prove) and"
+               " builds what must be built; `path` and `filter` select tests. Or give `command`:"
+               " the report option of its runner is added for you. Prefer this over running tests"
+               " with bash.",
     .input = SCHEMA({
         "type": "object",
         "additionalProperties": false,
@@ -402,7 +404,8 @@ const struct tool TOOL_RUN_TESTS = {
     }),
     .output = SCHEMA({
         "type": "object",
-        "required": ["passed", "failed", "errors", "skipped", "duration", "tests", "framework", "command", "exit_code",
+        "required": ["passed", "failed", "errors", "skipped", "duration", "tests", "framework",
+            "command", "exit_code",
             "timed_out", "report", "output", "truncated"],
         "properties": {
             "passed": {"type": "integer"},
@@ -425,11 +428,13 @@ const struct tool TOOL_RUN_TESTS = {
             "command": {"type": "string"},
             "exit_code": {"type": "integer"},
             "timed_out": {"type": "boolean"},
-            "report": {"enum": ["junit", "json", "tap", "text", "exit code"], "description": "Where the results are from."},
+            "report": {"enum": ["junit", "json", "tap", "text", "exit code"],
+                "description": "Where the results are from."},
             "output": {"type": "string", "description": "The end of what the run printed."},
             "truncated": {"type": "boolean", "description": "Tests or output were left out."},
             "why": {"type": "string", "description": "What the framework was recognised by."},
-            "alternatives": {"type": "array", "description": "What else was recognised.", "items": {"type": "object"}}
+            "alternatives": {"type": "array",
+                "description": "What else was recognised.", "items": {"type": "object"}}
         }
     }),
     .flags = TOOL_RUNS,

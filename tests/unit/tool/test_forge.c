@@ -265,10 +265,10 @@ static void test_answers_that_are_none_are_refused(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         json_t *answer = json_loads(bad[i], JSON_DECODE_ANY, NULL);
         for (size_t k = 0; FORGE_KINDS[k]; k++)
-            assert_false(FORGE_KINDS[k]->read(answer, &pr, &a));
+            assert_false(forge_read(FORGE_KINDS[k], answer, &pr, &a));
         json_decref(answer);
     }
-    assert_false(FORGE_KINDS[0]->read(NULL, &pr, &a));
+    assert_false(forge_read(FORGE_KINDS[0], NULL, &pr, &a));
 }
 
 static void test_secrets_are_masked(void **state)
