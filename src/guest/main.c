@@ -37,36 +37,6 @@
 #define CONTROL  3
 #define LISTENER 4
 
-/* Ignored and blocked signals pass through exec: those of the host must not reach a command. */
-static void signals_reset(void)
-{
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL);
-    /* By the system call, since the C library reserves some numbers that the caller of hutch
-     * may ignore. All zero is the kernel's form of SIG_DFL. */
-    const struct {
-        unsigned long handler, flags, restorer, mask;
-    } fallback = {0};
-    for (int sig = 1; sig < NSIG; sig++)
-        syscall(SYS_rt_sigaction, sig, &fallback, NULL, sizeof fallback.mask);
-}
-
-/* 0, 1 and 2 are always taken, so that no descriptor we are passed lands on one of them. */
-static bool fds_reset(bool listens)
-{
-    if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0 ||
-        (listens && fcntl(LISTENER, F_SETFD, FD_CLOEXEC) < 0))
-        return false;
-    sys_close_range(0, CONTROL - 1, 0);
-    if (!weakened("fds"))
-        sys_close_range(listens ? LISTENER + 1 : CONTROL + 1, ~0U, 0);
-    for (int fd = 0; fd < CONTROL; fd++)
-        if (open("/dev/null", O_RDWR) != fd && open("/", O_PATH) != fd)
-            return false;
-    return true;
-}
-
 /* The host waits for the first answer: instead it gets the reason why the guest cannot start. */
 static int report_failure(const char *call, int code)
 {
@@ -78,8 +48,13 @@ static int report_failure(const char *call, int code)
 }
 
 /* Process 1 reaps everything: its commands, its workers, and orphans. */
-static void guest_reap(struct guest *g)
+static void guest_signals_ready(struct loop_source *s, short events)
 {
+    struct guest *g = CONTAINER_OF(s, struct guest, signals);
+    struct signalfd_siginfo signal;
+    if (read(s->fd, &signal, sizeof signal) <= 0)
+        return;
+    worker_kill_stopped(g);
     for (;;) {
         siginfo_t info = {0};
         int r = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
@@ -90,10 +65,9 @@ static void guest_reap(struct guest *g)
         pid_t pid = info.si_pid;
         if (pid == 0)
             return;
-        struct command *c;
-        LIST_FOREACH(c, &g->commands, link)
-        if (c->pid == pid)
-            break;
+        struct command *c = LIST_FIRST(&g->commands);
+        while (c && c->pid != pid)
+            c = LIST_NEXT(c, link);
         /* An orphan is known by its tag, which it has until it is reaped. */
         struct command *family = c ? c : ptree_command(g, ptree_tag_of(pid));
         struct rusage ru;
@@ -107,16 +81,6 @@ static void guest_reap(struct guest *g)
     }
     g->has_children = false;
     command_none_left(g);
-}
-
-static void guest_signals_ready(struct loop_source *s, short events)
-{
-    struct guest *g = CONTAINER_OF(s, struct guest, signals);
-    struct signalfd_siginfo info;
-    if (read(s->fd, &info, sizeof info) <= 0)
-        return;
-    worker_kill_stopped(g);
-    guest_reap(g);
 }
 
 static void guest_control_ready(struct loop_source *s, short events)
@@ -186,10 +150,31 @@ int main(int argc, char **argv)
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return report_failure("prctl(PR_SET_DUMPABLE)", errno);
     bool listens = argc > 1 && strcmp(argv[1], "listen") == 0;
-    signals_reset();
     umask(022);
-    if (!fds_reset(listens))
-        return report_failure("opening /dev/null", errno);
+
+    /* Ignored and blocked signals pass through exec: those of the host must not reach a command. By
+     * the system call, since the C library reserves some numbers that the caller of hutch may
+     * ignore. All zero is the kernel's form of SIG_DFL. */
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    const struct {
+        unsigned long handler, flags, restorer, mask;
+    } fallback = {0};
+    for (int sig = 1; sig < NSIG; sig++)
+        syscall(SYS_rt_sigaction, sig, &fallback, NULL, sizeof fallback.mask);
+
+    /* 0, 1 and 2 are always open, so that no descriptor we are passed lands on one of them. */
+    if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0 ||
+        (listens && fcntl(LISTENER, F_SETFD, FD_CLOEXEC) < 0))
+        return report_failure("fcntl(F_SETFD)", errno);
+    sys_close_range(0, CONTROL - 1, 0);
+    if (!weakened("fds"))
+        sys_close_range(listens ? LISTENER + 1 : CONTROL + 1, ~0U, 0);
+    for (int fd = 0; fd < CONTROL; fd++)
+        if (open("/dev/null", O_RDWR) != fd && open("/", O_PATH) != fd)
+            return report_failure("opening /dev/null", errno);
+
     if (argc > 1 && strcmp(argv[1], "diff") == 0)
         return diff_worker_main(CONTROL) < 0;
     if (argc > 1 && strcmp(argv[1], "store") == 0)

@@ -92,34 +92,12 @@ static int copy_metadata(int to, const struct stat *st)
                : 0;
 }
 
-/* Content with its holes. On btrfs and xfs two files share blocks until one is written to. */
-static int copy_content(int from, int to, const struct stat *st)
-{
-    uint64_t size = (uint64_t)st->st_size, end = size;
-    bool has_holes = (uint64_t)st->st_blocks * 512 < size;
-    if (size && ioctl(to, FICLONE, from) == 0)
-        return 0;
-    for (uint64_t offset = 0; offset < size; offset = end) {
-        int r = has_holes ? content_next_data(from, size, &offset, &end) : 0;
-        if (r < 0)
-            return r;
-        if (lseek(to, (off_t)offset, SEEK_SET) < 0)
-            return -errno;
-        for (off_t at = (off_t)offset; (uint64_t)at < end;) {
-            ssize_t done = sendfile(to, from, &at, end - (uint64_t)at);
-            if (done < 0 && errno == EINTR)
-                continue;
-            if (done <= 0)
-                return done < 0 ? -errno : -EIO;
-        }
-    }
-    return has_holes && ftruncate(to, st->st_size) < 0 ? -errno : 0;
-}
-
-/* Anything but a folder: content, mode, times, user attributes. */
+/* Anything but a folder: content with its holes, mode, times, user attributes. */
 static int copy_entry(int from, int to, const char *name, const struct stat *st, bool escape)
 {
     if (S_ISREG(st->st_mode)) {
+        uint64_t size = (uint64_t)st->st_size, end = size;
+        bool has_holes = (uint64_t)st->st_blocks * 512 < size;
         _cleanup_fd_ int in = -1, out = -1;
         int r = content_open(from, name, &in);
         if (r < 0)
@@ -127,9 +105,25 @@ static int copy_entry(int from, int to, const char *name, const struct stat *st,
         out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (out < 0)
             return -errno;
-        r = copy_content(in, out, st);
-        if (r >= 0)
-            r = copy_attributes(in, out, escape);
+        /* On btrfs and xfs two files share blocks until one is written to. */
+        bool shared = size && ioctl(out, FICLONE, in) == 0;
+        for (uint64_t offset = 0; !shared && offset < size; offset = end) {
+            r = has_holes ? content_next_data(in, size, &offset, &end) : 0;
+            if (r < 0)
+                return r;
+            if (lseek(out, (off_t)offset, SEEK_SET) < 0)
+                return -errno;
+            for (off_t at = (off_t)offset; (uint64_t)at < end;) {
+                ssize_t done = sendfile(out, in, &at, end - (uint64_t)at);
+                if (done < 0 && errno == EINTR)
+                    continue;
+                if (done <= 0)
+                    return done < 0 ? -errno : -EIO;
+            }
+        }
+        if (!shared && has_holes && ftruncate(out, st->st_size) < 0)
+            return -errno;
+        r = copy_attributes(in, out, escape);
         return r < 0 ? r : copy_metadata(out, st);
     }
     if (S_ISLNK(st->st_mode)) {

@@ -219,16 +219,6 @@ static int walk_leave(struct walk *w)
     return walk_set_path_end(w, l->path_len);
 }
 
-static int walk_stat(struct walk *w, enum walk_side side, const char *name, bool *ret_there,
-                     struct stat *ret)
-{
-    int dir = walk_dir(w, side);
-    *ret_there = dir >= 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
-    if (dir >= 0 && !*ret_there && errno != ENOENT)
-        return error_errno(w->err, errno, "cannot look at a file %zu folders deep", w->depth);
-    return 0;
-}
-
 static int walk_visit(struct walk *w, const struct walk_ops *ops, const char *name, void *data)
 {
     struct walk_level *l = &w->levels[w->depth];
@@ -238,12 +228,15 @@ static int walk_visit(struct walk *w, const struct walk_ops *ops, const char *na
         buf_append(&w->path, "/", 1);
     buf_append_str(&w->path, name);
     int r = walk_set_path_end(w, w->path.len);
-    if (r >= 0)
-        r = walk_stat(w, WALK_MERGED, name, &e.in_merged, &e.merged);
-    if (r >= 0)
-        r = walk_stat(w, WALK_BASE, name, &e.in_base, &e.base);
     if (r < 0)
         return r;
+    int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
+    e.in_merged = merged >= 0 && fstatat(merged, name, &e.merged, AT_SYMLINK_NOFOLLOW) == 0;
+    if (merged >= 0 && !e.in_merged && errno != ENOENT)
+        return walk_fail(w, errno, "look into");
+    e.in_base = base >= 0 && fstatat(base, name, &e.base, AT_SYMLINK_NOFOLLOW) == 0;
+    if (base >= 0 && !e.in_base && errno != ENOENT)
+        return walk_fail(w, errno, "look into");
     l->found_merged += e.in_merged;
     l->found_base += e.in_base;
     e.path = (const char *)w->path.data;

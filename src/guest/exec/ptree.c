@@ -57,9 +57,7 @@ static rlim_t ptree_tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
     if ((tag == wanted || owner) && !impostor)
         return tag;
     bool awaits = false;
-    const struct command *c;
-    LIST_FOREACH(c, &g->commands, link)
-    {
+    for (const struct command *c = LIST_FIRST(&g->commands); c; c = LIST_NEXT(c, link)) {
         if (c->pid == pid) /* forked, but it has not set its tag yet */
             return c->tag;
         awaits |= c->arrival.fd >= 0;

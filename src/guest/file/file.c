@@ -212,25 +212,6 @@ static int file_names_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names in a folder, each with its NUL. 1 if there are more than ENTRIES_MAX, else 0. */
-static int file_read_names(DIR *dir, struct buf *text, size_t *ret_count)
-{
-    size_t count = 0;
-    for (;;) {
-        errno = 0;
-        struct dirent *e = readdir(dir);
-        if (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
-            continue;
-        if (!e || count == ENTRIES_MAX) {
-            *ret_count = count;
-            return e ? 1 : -errno;
-        }
-        if (buf_append(text, e->d_name, strlen(e->d_name) + 1) < 0)
-            return -ENOMEM;
-        count++;
-    }
-}
-
 static void file_put_target(struct buf *b, int dir, const char *name)
 {
     char target[PATH_MAX];
@@ -244,6 +225,7 @@ int file_list(struct file_call *c, struct error *err)
     _cleanup_buf_ struct buf text = BUF_INIT((size_t)ENTRIES_MAX * (NAME_MAX + 1));
     _cleanup_free_ const char **names = NULL;
     size_t count = 0;
+    bool cut = false;
     int fd = -1;
     int r = file_resolve(c, c->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd);
     DIR *dir = r < 0 ? NULL : fdopendir(fd);
@@ -252,15 +234,27 @@ int file_list(struct file_call *c, struct error *err)
         cleanup_close(&fd);
         return file_error(c, -r, c->path, err);
     }
-    r = file_read_names(dir, &text, &count);
-    bool cut = r > 0;
-    if (r >= 0)
-        r = (names = calloc(count + 1, sizeof *names)) ? 0 : -ENOMEM;
+
+    /* The names, each with its NUL; then sorted. */
+    for (;;) {
+        errno = 0;
+        struct dirent *e = readdir(dir);
+        if (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
+            continue;
+        r = e ? 0 : -errno;
+        cut = e && count == ENTRIES_MAX;
+        if (!e || cut || (r = buf_append(&text, e->d_name, strlen(e->d_name) + 1)) < 0)
+            break;
+        count++;
+    }
+    if (r >= 0 && !(names = calloc(count + 1, sizeof *names)))
+        r = -ENOMEM;
     const char *name = (const char *)text.data;
     for (size_t i = 0; r >= 0 && i < count; i++, name += strlen(name) + 1)
         names[i] = name;
     if (r >= 0)
         qsort(names, count, sizeof *names, file_names_compare);
+
     for (size_t i = 0; r >= 0 && i < count; i++) {
         struct stat st;
         if (fstatat(dirfd(dir), names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)

@@ -143,43 +143,35 @@ static int put_one(struct file_call *c, struct put *p)
     return r;
 }
 
-/* The next entry: 1, 0 at the end of the list, or -EPROTO. */
-static int put_next(struct file_call *c, struct put *ret)
-{
-    struct wire_frame f;
-    struct wire_field path;
-    if (wire_read(c->in, &f) <= 0 || f.type != WIRE_ENTRY)
-        return -EPROTO;
-    if (wire_find_u64(&f, WIRE_K_EOF, 0))
-        return 0;
-    if (!wire_find(&f, WIRE_K_PATH, &path) || !relpath_is_valid(path.data, path.size))
-        return -EPROTO;
-    *ret = (struct put){.path = wire_find_str(&f, WIRE_K_PATH),
-                        .target = wire_find_str(&f, WIRE_K_TARGET),
-                        .kind = (enum wire_change)wire_find_u64(&f, WIRE_K_KIND, 0),
-                        .mode = (mode_t)wire_find_u64(&f, WIRE_K_MODE, 0),
-                        .dir = -1};
-    return ret->path ? 1 : -EPROTO;
-}
-
 int file_put(struct file_call *c, struct error *err)
 {
     struct buf *out = &c->out;
     int r;
     umask(0);
-    do {
-        _cleanup_(put_free) struct put p = {.dir = -1};
-        r = put_next(c, &p);
-        int done = r > 0 ? put_one(c, &p) : 0;
-        if (done == -EPROTO) {
-            r = done;
-        } else if (done < 0 && out->len + strlen(p.path) <= REPORTED_MAX) {
+    for (;;) {
+        struct wire_frame f;
+        struct wire_field path;
+        r = wire_read(c->in, &f) <= 0 || f.type != WIRE_ENTRY ? -EPROTO : 0;
+        if (r < 0 || wire_find_u64(&f, WIRE_K_EOF, 0))
+            break;
+        _cleanup_(put_free) struct put p = {.path = wire_find_str(&f, WIRE_K_PATH),
+                                            .target = wire_find_str(&f, WIRE_K_TARGET),
+                                            .kind =
+                                                (enum wire_change)wire_find_u64(&f, WIRE_K_KIND, 0),
+                                            .mode = (mode_t)wire_find_u64(&f, WIRE_K_MODE, 0),
+                                            .dir = -1};
+        bool valid =
+            p.path && wire_find(&f, WIRE_K_PATH, &path) && relpath_is_valid(path.data, path.size);
+        r = valid ? put_one(c, &p) : -EPROTO;
+        if (r == -EPROTO)
+            break;
+        if (r < 0 && out->len + strlen(p.path) <= REPORTED_MAX) {
             size_t at = wire_begin(out, WIRE_ENTRY);
             wire_put_str(out, WIRE_K_PATH, p.path);
-            wire_put_u64(out, WIRE_K_CODE, (uint64_t)-done);
+            wire_put_u64(out, WIRE_K_CODE, (uint64_t)-r);
             wire_end(out, at);
         }
-    } while (r > 0);
+    }
     if (r < 0)
         return error_set(err, EPROTO, "malformed list of paths to put");
     wire_end(out, wire_begin(out, WIRE_RESULT));

@@ -26,19 +26,17 @@ struct worker {
 
 bool worker_is(struct guest *g, pid_t pid)
 {
-    struct worker *w;
-    LIST_FOREACH(w, &g->workers, link)
-    if (w->pid == pid)
-        return true;
-    return false;
+    struct worker *w = LIST_FIRST(&g->workers);
+    while (w && w->pid != pid)
+        w = LIST_NEXT(w, link);
+    return w != NULL;
 }
 
 bool worker_ended(struct guest *g, pid_t pid)
 {
-    struct worker *w;
-    LIST_FOREACH(w, &g->workers, link)
-    if (w->pid == pid)
-        break;
+    struct worker *w = LIST_FIRST(&g->workers);
+    while (w && w->pid != pid)
+        w = LIST_NEXT(w, link);
     if (!w)
         return false;
     LIST_REMOVE(w, link);

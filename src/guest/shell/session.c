@@ -13,10 +13,9 @@ struct session *session_get(struct guest *g, const char *name)
     size_t n = strlen(name);
     if (n == 0 || n > SESSION_NAME_MAX || strspn(name, allowed) != n || name[0] == '.')
         return NULL;
-    struct session *s;
-    LIST_FOREACH(s, &g->sessions, link)
-    if (strcmp(s->name, name) == 0)
-        break;
+    struct session *s = LIST_FIRST(&g->sessions);
+    while (s && strcmp(s->name, name) != 0)
+        s = LIST_NEXT(s, link);
     if (s) {
         LIST_REMOVE(s, link);
     } else {

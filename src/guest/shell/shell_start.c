@@ -217,15 +217,6 @@ int shell_hand_over(struct command *c)
     return 0;
 }
 
-static int shell_open_output(struct command *c, struct spawn *s, struct error *err)
-{
-    int r = c->background ? background_open_output(c, &s->fds[1], &s->fds[2], err) : 0;
-    if (r < 0)
-        return r;
-    r = c->background ? relay_open_input(&c->relay, s->fds) : relay_open_output(&c->relay, s->fds);
-    return r < 0 ? error_errno(err, -r, "cannot connect the shell's input and output") : 0;
-}
-
 static int shell_assemble(struct command *c, const struct shell_start *x, struct error *err)
 {
     _cleanup_(shell_parts_free) struct shell_parts p = {.spawn.fds = {-1, -1, -1},
@@ -236,9 +227,13 @@ static int shell_assemble(struct command *c, const struct shell_start *x, struct
     struct spawn *spawn = &p.spawn;
     struct state st;
     int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
-    int r = shell_open_output(c, spawn, err);
+    int r = c->background ? background_open_output(c, &spawn->fds[1], &spawn->fds[2], err) : 0;
     if (r < 0)
         return r;
+    r = c->background ? relay_open_input(&c->relay, spawn->fds)
+                      : relay_open_output(&c->relay, spawn->fds);
+    if (r < 0)
+        return error_errno(err, -r, "cannot connect the shell's input and output");
     r = session_begin(x->session, x->fresh, &st);
     s->revision = x->session->revision;
     if (r >= 0)

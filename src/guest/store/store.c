@@ -48,6 +48,8 @@
 #define KILL_AFTER_NS (4 * NS_PER_S)
 #define DEPTH_MAX     16384
 #define SPARE_FDS     64
+#define FNV_OFFSET    0xcbf29ce484222325 /* of the 64-bit hash FNV-1a */
+#define FNV_PRIME     0x100000001b3
 
 struct store_usage {
     uint64_t bytes, inodes;
@@ -88,77 +90,59 @@ static int store_levels_enter(struct store_levels *l, int parent, const char *na
 }
 
 /*
- * How much a store holds, counted while its box may be moving folders around. One open folder per
- * level: a walk back up by ".." could leave the store when a folder is moved.
+ * Walks a store, or the folder `name` in it, while its box may be moving folders around. One open
+ * folder per level: a walk back up by ".." could leave the store when a folder is moved.
  *
- * A file with several names counts once, in equal parts: all its names are in the store.
+ * With ret_usage it counts what the store holds. A file with several names counts once, in equal
+ * parts: all its names are in the store. With ret_hash it hashes all names.
  */
-static int store_count(int folder, struct store_usage *ret)
+static int store_walk(int folder, const char *name, struct store_usage *ret_usage,
+                      uint64_t *ret_hash)
 {
     struct store_levels l = {0};
     struct store_usage sum = {0};
-    int r = store_levels_enter(&l, folder, ".");
-    while (l.n && r == 0) {
-        DIR *d = l.dirs[l.n - 1];
-        const struct dirent *e = readdir(d);
-        struct stat st;
-        if (!e) {
-            closedir(d);
-            l.n--;
-            continue;
-        }
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        bool is_folder = S_ISDIR(st.st_mode);
-        sum.bytes += (uint64_t)st.st_blocks * 512 / (is_folder || !st.st_nlink ? 1 : st.st_nlink);
-        sum.inodes++;
-        if (is_folder)
-            r = store_levels_enter(&l, dirfd(d), e->d_name);
-    }
-    while (l.n)
-        closedir(l.dirs[--l.n]);
-    free(l.dirs);
-    if (r == 0)
-        *ret = sum;
-    return r;
-}
-
-/*
- * A hash of all names in the layer that a box writes its workspace to, "w/u": it changes when the
- * box touches another file of the person's folder, not when it writes to the same file again. A
- * hash of 0 says that the tree is too deep to tell.
- */
-static uint64_t store_hash_names(int folder)
-{
-    struct store_levels l = {0};
-    uint64_t hash = 0xcbf29ce484222325;
-    int r = store_levels_enter(&l, folder, "w/u");
+    uint64_t hash = FNV_OFFSET;
+    int r = store_levels_enter(&l, folder, name);
     while (l.n && r == 0) {
         DIR *d = l.dirs[l.n - 1];
         const struct dirent *e = readdir(d);
         struct stat st;
         if (!e) {
             /* An opaque folder may have the inode number of the one that it replaced. */
-            if (fstat(dirfd(d), &st) == 0)
-                hash = (hash ^ (uint64_t)st.st_ctim.tv_sec ^ (uint64_t)st.st_ctim.tv_nsec) *
-                       0x100000001b3;
+            if (ret_hash && fstat(dirfd(d), &st) == 0)
+                hash =
+                    (hash ^ (uint64_t)st.st_ctim.tv_sec ^ (uint64_t)st.st_ctim.tv_nsec) * FNV_PRIME;
             closedir(d);
             l.n--;
             continue;
         }
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        hash = (hash ^ e->d_ino ^ (uint64_t)e->d_type << 56) * 0x100000001b3;
-        for (const char *c = e->d_name; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-        if (e->d_type == DT_DIR)
+        bool is_folder = e->d_type == DT_DIR;
+        if (ret_hash) {
+            hash = (hash ^ e->d_ino ^ (uint64_t)e->d_type << 56) * FNV_PRIME;
+            for (const char *c = e->d_name; *c; c++)
+                hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
+        }
+        if (ret_usage) {
+            if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                continue;
+            is_folder = S_ISDIR(st.st_mode);
+            bool once = is_folder || !st.st_nlink;
+            sum.bytes += (uint64_t)st.st_blocks * 512 / (once ? 1 : st.st_nlink);
+            sum.inodes++;
+        }
+        if (is_folder)
             r = store_levels_enter(&l, dirfd(d), e->d_name);
     }
     while (l.n)
         closedir(l.dirs[--l.n]);
     free(l.dirs);
-    return r == 0 ? hash | 1 : 0;
+    if (r == 0 && ret_usage)
+        *ret_usage = sum;
+    if (r == 0 && ret_hash)
+        *ret_hash = hash | 1; /* never 0 */
+    return r;
 }
 
 struct watched {
@@ -202,7 +186,7 @@ static void watched_count(struct watched *w, const struct space *now)
 {
     struct store_usage used = {0};
     int64_t begin = clock_now();
-    int r = store_count(w->folder, &used);
+    int r = store_walk(w->folder, ".", &used, NULL);
     if (r == -EMFILE) /* too deep to count: hostile, and treated as full */
         used = (struct store_usage){w->bytes_max + 1, w->inodes_max + 1};
     else if (r < 0)
@@ -331,8 +315,10 @@ static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
     } else if (m->op == STORE_PROCESS && w) {
         w->process = TAKE_FD(fds[0]);
     } else if (m->op == STORE_NAMES && w) {
-        uint64_t hash = store_hash_names(w->folder);
-        if (hash)
+        /* The names in the layer that the box writes its workspace to: the hash changes when it
+         * touches another file of the person's folder, not when it writes to one again. */
+        uint64_t hash;
+        if (store_walk(w->folder, "w/u", NULL, &hash) == 0)
             io_write_all(fds[0], &hash, sizeof hash); /* who has stopped waiting has closed it */
     }
     cleanup_close(&fds[0]);
