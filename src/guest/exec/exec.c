@@ -102,7 +102,7 @@ static int exec_open_stdio(struct command *c, struct conn *conn, const struct wi
         return background_open_output(c, &s->fds[1], &s->fds[2], err);
     s->tty = stdio == WIRE_STDIO_PTY;
     if (stdio == WIRE_STDIO_FRAMES)
-        r = relay_open_pipes(&c->relay, s->fds);
+        r = relay_open_pipes(&c->relay, RELAY_STDIN | RELAY_STDOUT | RELAY_STDERR, s->fds);
     else if (s->tty)
         r = relay_open_pty(&c->relay, wire_find_u64(f, WIRE_K_ROWS, 0),
                            wire_find_u64(f, WIRE_K_COLS, 0), s->fds);

@@ -126,19 +126,14 @@ bool proc_maps_files(struct proc *p, pid_t pid)
     return false;
 }
 
-static bool state_is_dead(char state)
-{
-    return state == 'Z' || state == 'X' || state == 'x';
-}
-
 bool proc_stat_is_dead(const struct proc_stat *s)
 {
-    return state_is_dead(s->state) && s->threads <= 1;
+    return memchr("ZXx", s->state, 3) && s->threads <= 1;
 }
 
 static bool state_is_still(char state)
 {
-    return state == 'T' || state == 't' || state_is_dead(state);
+    return memchr("TtZXx", state, 5) != NULL;
 }
 
 bool proc_is_stopped(struct proc *p, pid_t pid, const struct proc_stat *s)

@@ -174,36 +174,23 @@ void relay_close(struct relay *c)
     relay_end_input(c);
 }
 
-/* A pipe whose `ours` end does not block; the other does, as programs expect. */
-static int relay_open_pipe(int ours, int *ret_ours, int *ret_theirs)
+int relay_open_pipes(struct relay *c, unsigned which, int ret_fds[3])
 {
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
-    *ret_ours = fds[ours];
-    *ret_theirs = fds[!ours];
-    return io_set_nonblock(fds[ours], true);
-}
-
-int relay_open_pipes(struct relay *c, int ret_fds[3])
-{
-    int r = relay_open_pipe(1, &c->in.fd, &ret_fds[0]);
-    if (r >= 0)
-        r = relay_open_pipe(0, &c->out[0].fd, &ret_fds[1]);
-    return r < 0 ? r : relay_open_pipe(0, &c->out[1].fd, &ret_fds[2]);
-}
-
-int relay_open_output(struct relay *c, int ret_fds[3])
-{
-    int r = relay_open_pipe(0, &c->out[0].fd, &ret_fds[1]);
-    if (r >= 0 && (ret_fds[2] = fcntl(ret_fds[1], F_DUPFD_CLOEXEC, 3)) < 0)
-        r = -errno;
-    return r;
-}
-
-int relay_open_input(struct relay *c, int ret_fds[3])
-{
-    return relay_open_pipe(1, &c->in.fd, &ret_fds[0]);
+    struct loop_source *const sources[] = {&c->in, &c->out[0], &c->out[1]};
+    for (int i = 0; i < 3; i++) {
+        int fds[2], ours = i == 0; /* which end */
+        if (!(which & 1u << i))
+            continue;
+        if (pipe2(fds, O_CLOEXEC) < 0)
+            return -errno;
+        sources[i]->fd = fds[ours];
+        ret_fds[i] = fds[!ours];
+        /* The other end blocks, as programs expect. */
+        int r = io_set_nonblock(fds[ours], true);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 /* A pair of the box's own devpts. Neither end becomes a controlling terminal of the guest. */

@@ -30,13 +30,12 @@ struct relay {
 void relay_init(struct relay *c, struct loop *l, uint8_t *scratch);
 void relay_close(struct relay *c);
 
-/* Makes pipes, or a terminal; and gives the command's ends, which the caller closes. */
-int relay_open_pipes(struct relay *c, int ret_fds[3]);
+/* Makes pipes, or a terminal, and returns the command's ends, which the caller closes. */
+#define RELAY_STDIN  1u
+#define RELAY_STDOUT 2u
+#define RELAY_STDERR 4u
+int relay_open_pipes(struct relay *c, unsigned which, int ret_fds[3]);
 int relay_open_pty(struct relay *c, uint64_t rows, uint64_t cols, int ret_fds[3]);
-
-/* One pipe for both streams out and none in; or one in and none out, without any connection. */
-int relay_open_output(struct relay *c, int ret_fds[3]);
-int relay_open_input(struct relay *c, int ret_fds[3]);
 
 void relay_start(struct relay *c, struct conn *conn);
 

@@ -230,8 +230,7 @@ static int shell_assemble(struct command *c, const struct shell_start *x, struct
     int r = c->background ? background_open_output(c, &spawn->fds[1], &spawn->fds[2], err) : 0;
     if (r < 0)
         return r;
-    r = c->background ? relay_open_input(&c->relay, spawn->fds)
-                      : relay_open_output(&c->relay, spawn->fds);
+    r = relay_open_pipes(&c->relay, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn->fds);
     if (r < 0)
         return error_errno(err, -r, "cannot connect the shell's input and output");
     r = session_begin(x->session, x->fresh, &st);
@@ -266,10 +265,10 @@ static int shell_assemble(struct command *c, const struct shell_start *x, struct
     spawn->anchor = s->plain ? 0 : anchor;
     /* What bash prints while it starts (say, that its folder is being removed) is no output of the
      * script: its stderr is /dev/null until the prelude makes it what stdout is. */
-    if (!s->plain) {
-        cleanup_close(&spawn->fds[2]);
-        spawn->fds[2] = -1;
-    }
+    cleanup_close(&spawn->fds[2]);
+    spawn->fds[2] = s->plain ? fcntl(spawn->fds[1], F_DUPFD_CLOEXEC, 3) : -1;
+    if (s->plain && spawn->fds[2] < 0)
+        return error_errno(err, errno, "cannot connect the shell's input and output");
     r = command_spawn(c, spawn);
     return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
 }
