@@ -82,6 +82,23 @@ static void test_files(void **state)
     assert_int_equal(io_write_file(AT_FDCWD, path, "x"), -ENOENT);
 }
 
+static void test_read_and_write_at_an_offset(void **state)
+{
+    char got[8] = "";
+    int fd = io_unnamed_file();
+    assert_true(fd >= 0);
+    assert_int_equal(io_write_at(fd, "world", 5, 6), 0);
+    assert_int_equal(io_write_at(fd, "hello ", 6, 0), 0);
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    assert_int_equal(io_read_at(fd, got, 5, 6), 5);
+    assert_memory_equal(got, "world", 5);
+    assert_int_equal(io_read_at(fd, got, sizeof got, 8), 3); /* the file ends */
+    assert_int_equal(io_read_at(fd, got, sizeof got, 11), 0);
+    close(fd);
+    assert_int_equal(io_read_at(-1, got, 1, 0), -EBADF);
+    assert_int_equal(io_write_at(-1, got, 1, 0), -EBADF);
+}
+
 static void test_nonblock(void **state)
 {
     int ends[2];
@@ -162,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_write_all_and_read_all),
         cmocka_unit_test(test_read_all_keeps_to_the_maximum),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_read_and_write_at_an_offset),
         cmocka_unit_test(test_nonblock),
         cmocka_unit_test(test_descriptors_arrive),
         cmocka_unit_test(test_descriptors_without_room_are_closed),
