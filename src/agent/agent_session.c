@@ -88,25 +88,22 @@ int agent_use_model(struct agent *a, const struct model_spec *spec, struct error
     return 0;
 }
 
-/* The folder may come from the history, which is untrusted input. */
-static int resume_check_workspace(const struct box_options *o, struct error *err)
-{
-    _cleanup_free_ char *path = NULL;
-    if (!o->workspace)
-        return 0;
-    int r = host_folder_resolve(o->workspace, &path);
-    if (r < 0)
-        return error_errno(err, -r, "cannot open the folder of this session, '%s'", o->workspace);
-    const char *why = host_folder_refuse(path, o->mode == BOX_DIRECT);
-    return why ? error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why) : 0;
-}
-
 static int resume_remake_box(struct agent *a, bool had_one, struct error *err)
 {
     struct error why = {0};
-    int r = resume_check_workspace(&a->box_options, err);
-    if (r == 0)
-        r = workbox_new(&a->box_options, &a->box, err);
+    struct box_options *o = &a->box_options;
+    _cleanup_free_ char *path = NULL;
+    int r = 0;
+    if (o->workspace) { /* it may come from the history, which is untrusted input */
+        r = host_folder_resolve(o->workspace, &path);
+        if (r < 0)
+            return error_errno(err, -r, "cannot open the folder of this session, '%s'",
+                               o->workspace);
+        const char *refusal = host_folder_refuse(path, o->mode == BOX_DIRECT);
+        if (refusal)
+            return error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, refusal);
+    }
+    r = workbox_new(o, &a->box, err);
     if (r < 0 || !had_one)
         return r;
     r = workbox_ready(a->box, err);

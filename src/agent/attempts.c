@@ -179,26 +179,20 @@ static void agent_become(struct agent *a, struct agent *winner)
         agent_set_host(a, NULL); /* it is no trial any more */
 }
 
-/* Is x better than y? A test that passed counts more than anything; then how many tests did; then
- * which diff is smaller. */
-static bool attempt_is_better(const struct attempt *x, const struct attempt *y)
-{
-    bool x_clean = x->test_status == 0, y_clean = y->test_status == 0;
-    if (x->passed != y->passed)
-        return x->passed > y->passed;
-    if (x_clean != y_clean)
-        return x_clean;
-    if (x->failed != y->failed)
-        return x->failed < y->failed;
-    return x->added + x->deleted < y->added + y->deleted;
-}
-
+/* Most tests passed, then a test command that succeeded, then the fewest failures, then the smallest
+ * diff. */
 int attempts_best(const struct attempt *all, unsigned n)
 {
     int best = -1;
-    for (unsigned i = 0; i < n; i++)
-        if (all[i].tested && (best < 0 || attempt_is_better(&all[i], &all[best])))
+    for (unsigned i = 0; i < n; i++) {
+        const struct attempt *x = &all[i], *y = best < 0 ? NULL : &all[best];
+        if (x->tested && (!y                                               ? true
+                          : x->passed != y->passed                         ? x->passed > y->passed
+                          : (x->test_status == 0) != (y->test_status == 0) ? x->test_status == 0
+                          : x->failed != y->failed                         ? x->failed < y->failed
+                                                   : x->added + x->deleted < y->added + y->deleted))
             best = (int)i;
+    }
     return best;
 }
 

@@ -163,11 +163,30 @@ static void *call_thread(void *data)
     return NULL;
 }
 
-/* Passes on the news of the threads until all have ended. The sink is never called under the lock.
- */
-static void calls_relay_news(struct calls *s, struct call *first, size_t n)
+/* A call that gets no thread runs in this one. Then passes on the news of the threads until all have
+ * ended; the sink is never called under the lock. */
+static void calls_run_parallel(struct calls *s, struct call *first, size_t n)
 {
+    pthread_t threads[PARALLEL_MAX];
+    bool started[PARALLEL_MAX] = {0};
     size_t open = n;
+    for (size_t i = 0; i < n; i++) {
+        call_start(&first[i], true);
+        if (tool_begin(s->agent->tools, &first[i].request, &first[i].position) < 0)
+            first[i].position = NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        started[i] =
+            first[i].position && pthread_create(&threads[i], NULL, call_thread, &first[i]) == 0;
+    for (size_t i = 0; i < n; i++)
+        if (!started[i] && first[i].position)
+            call_thread(&first[i]);
+        else if (!started[i]) {
+            tool_call(s->agent->tools, &first[i].request, &first[i].result);
+            first[i].finished = true;
+            first[i].ended = clock_now();
+        }
+
     pthread_mutex_lock(&s->lock);
     while (open > 0) {
         struct call *c = first;
@@ -189,30 +208,6 @@ static void calls_relay_news(struct calls *s, struct call *first, size_t n)
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
-}
-
-/* A call that gets no thread runs in this one. */
-static void calls_run_parallel(struct calls *s, struct call *first, size_t n)
-{
-    pthread_t threads[PARALLEL_MAX];
-    bool started[PARALLEL_MAX] = {0};
-    for (size_t i = 0; i < n; i++) {
-        call_start(&first[i], true);
-        if (tool_begin(s->agent->tools, &first[i].request, &first[i].position) < 0)
-            first[i].position = NULL;
-    }
-    for (size_t i = 0; i < n; i++)
-        started[i] =
-            first[i].position && pthread_create(&threads[i], NULL, call_thread, &first[i]) == 0;
-    for (size_t i = 0; i < n; i++)
-        if (!started[i] && first[i].position)
-            call_thread(&first[i]);
-        else if (!started[i]) {
-            tool_call(s->agent->tools, &first[i].request, &first[i].result);
-            first[i].finished = true;
-            first[i].ended = clock_now();
-        }
-    calls_relay_news(s, first, n);
     for (size_t i = 0; i < n; i++)
         if (started[i])
             pthread_join(threads[i], NULL);

@@ -64,27 +64,6 @@ static void news_print(const struct folder_news *n, const char *const words[NEWS
     }
 }
 
-static void news_emit(struct agent *a, const struct folder_news *n)
-{
-    static const char *const for_model[NEWS_LISTS] = {
-        "changed", "added", "deleted", "merged with your changes in the box",
-        "in conflict with your changes (the box keeps your version until the user resolves it)"};
-    static const char *const for_person[NEWS_LISTS] = {
-        "changed", "added", "deleted", "merged with the box's changes",
-        "conflict, the box keeps its version until you choose with /sync or /apply"};
-    _cleanup_buf_ struct buf model = BUF_INIT(NOTE_MAX), person = BUF_INIT(NOTE_MAX);
-    news_print(n, for_person, NAMES_PERSON_MAX, &person);
-    if (person.len == 0)
-        return;
-    buf_append_str(&model, "[The user changed files in the folder since the last turn. ");
-    news_print(n, for_model, NAMES_MODEL_MAX, &model);
-    buf_append_str(&model, "]");
-    if (person.failed || model.failed || !buf_cstr(&person))
-        return;
-    prompt_note(a, (const char *)model.data, model.len);
-    agent_note(a, "your folder since the last turn: %s", (const char *)person.data);
-}
-
 /* Reads the identity of the folder that the path names now. */
 static bool folder_identity(const struct agent *a, struct folder_identity *ret)
 {
@@ -131,6 +110,13 @@ void agent_seen_folder(struct agent *a)
 
 void agent_learn_folder(struct agent *a)
 {
+    static const char *const for_model[NEWS_LISTS] = {
+        "changed", "added", "deleted", "merged with your changes in the box",
+        "in conflict with your changes (the box keeps your version until the user resolves it)"};
+    static const char *const for_person[NEWS_LISTS] = {
+        "changed", "added", "deleted", "merged with the box's changes",
+        "conflict, the box keeps its version until you choose with /sync or /apply"};
+    _cleanup_buf_ struct buf model = BUF_INIT(NOTE_MAX), person = BUF_INIT(NOTE_MAX);
     struct folder_changes changes = {0};
     struct folder_news news = {0};
     agent_check_folder(a, false);
@@ -151,11 +137,19 @@ void agent_learn_folder(struct agent *a)
         a->sync_due = false;
         a->pending_known = false;
     }
-    news_emit(a, &news);
+    folder_changes_free(&changes);
+
+    news_print(&news, for_person, NAMES_PERSON_MAX, &person);
+    buf_append_str(&model, "[The user changed files in the folder since the last turn. ");
+    news_print(&news, for_model, NAMES_MODEL_MAX, &model);
+    buf_append_str(&model, "]");
+    if (person.len > 0 && !person.failed && !model.failed && buf_cstr(&person)) {
+        prompt_note(a, (const char *)model.data, model.len);
+        agent_note(a, "your folder since the last turn: %s", (const char *)person.data);
+    }
     for (size_t i = 0; i < NEWS_LISTS; i++)
         for (size_t k = 0; k < NAMES_MODEL_MAX; k++)
             free(news.paths[i][k]);
-    folder_changes_free(&changes);
 }
 
 void agent_watch_folder(struct agent *a)

@@ -148,26 +148,21 @@ static int turn_ask_once(struct agent *a, struct model_reply *ret, struct error 
     return r;
 }
 
-/* Asks, with less of the conversation where it was too long. When nothing more can be left out, the
- * provider's own message is the error. */
-static int turn_ask_until_fits(struct agent *a, struct model_reply *ret, struct error *err)
+static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
 {
     struct error refusal = {0}, why = {0};
-    for (int tries = 0;; tries++) {
-        int r = turn_ask_once(a, ret, &why);
+    int r;
+    for (int tries = 0;; tries++) { /* with less of the conversation where it was too long */
+        r = turn_ask_once(a, ret, &why);
+        /* When nothing more can be left out, the provider's own message is the error. */
         if (err && r < 0)
             *err = r == -E2BIG && refusal.code ? refusal : why;
         if (r != -EMSGSIZE || tries == SHRINKS_MAX)
-            return r;
+            break;
         refusal = why;
         agent_note(a, "the conversation is too long for the model; shortening it");
         context_shrink(a->context);
     }
-}
-
-static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
-{
-    int r = turn_ask_until_fits(a, ret, err);
     if (r == -ECANCELED) { /* keep what had come of the answer */
         a->turn.interrupted = true;
         agent_account(a, &ret->usage);

@@ -108,40 +108,31 @@ static const char *dotenv_value(struct reader *r)
     return why;
 }
 
-static int dotenv_line(struct reader *r, const struct dotenv_sink *sink)
-{
-    char name[DOTENV_NAME_MAX];
-    unsigned line = r->line;
-    skip_blanks(r);
-    if (r->at < r->end && *r->at != '\n' && *r->at != '#') {
-        const char *why = dotenv_name(r, name);
-        if (!why)
-            why = dotenv_value(r);
-        if (why) {
-            sink->broken(sink->data, line, why);
-        } else {
-            const char *value = buf_cstr(&r->value);
-            if (!value)
-                return -ENOMEM;
-            sink->value(sink->data, name, value);
-        }
-    }
-    r->at = line_end(r);
-    if (r->at < r->end)
-        r->at++;
-    r->line++;
-    return 0;
-}
-
 int dotenv_parse(const char *text, size_t n, const struct dotenv_sink *sink)
 {
     struct reader r = {
         .at = text, .end = text + n, .line = 1, .value = BUF_INIT(DOTENV_VALUE_MAX + 1)};
+    int e = 0;
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.at += 3;
-    int e = 0;
-    while (e == 0 && r.at < r.end)
-        e = dotenv_line(&r, sink);
+    for (; e == 0 && r.at < r.end; r.line++) {
+        char name[DOTENV_NAME_MAX];
+        unsigned line = r.line;
+        skip_blanks(&r);
+        if (r.at < r.end && *r.at != '\n' && *r.at != '#') {
+            const char *why = dotenv_name(&r, name);
+            if (!why)
+                why = dotenv_value(&r);
+            if (why)
+                sink->broken(sink->data, line, why);
+            else if (buf_cstr(&r.value))
+                sink->value(sink->data, name, (const char *)r.value.data);
+            else
+                e = -ENOMEM;
+        }
+        r.at = line_end(&r);
+        r.at += r.at < r.end;
+    }
     buf_free(&r.value);
     return e;
 }

@@ -247,14 +247,17 @@ static void settings_note_ignored(struct settings *s, const struct trust *t)
             t->folder);
 }
 
-static int settings_read_all(struct settings *s, const char *folder, const char *workspace,
-                             struct error *err)
+int settings_read(const char *folder, const char *workspace, bool trust, struct settings **ret,
+                  struct error *err)
 {
+    struct settings *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, ENOMEM, "out of memory");
+    s->trust_run = trust;
     s->notes = json_array();
     s->kept = json_array();
-    if (!s->notes || !s->kept)
-        return error_set(err, ENOMEM, "out of memory");
-    int r = config_read(&s->config, err);
+    int r = s->notes && s->kept ? config_read(&s->config, err)
+                                : error_set(err, ENOMEM, "out of memory");
     if (r == 0 && folder)
         r = settings_read_dotenv(s, folder, err);
     if (r == 0)
@@ -264,29 +267,16 @@ static int settings_read_all(struct settings *s, const char *folder, const char 
     const char *at = workspace ? workspace : s->safedir ? s->safedir : folder;
     if (r == 0 && at)
         r = settings_load_workspace(s, at, err);
-    if (r < 0)
+    if (r < 0) {
+        settings_free(s);
         return r;
+    }
     if (s->here.folder)
         settings_note_ignored(s, &s->here);
     if (s->config.untrusted && !settings_has_one_folder(s))
         settings_note_ignored(s, &s->work);
     if (s->config.trouble.code)
         settings_note(s, "%s", s->config.trouble.text);
-    return 0;
-}
-
-int settings_read(const char *folder, const char *workspace, bool trust, struct settings **ret,
-                  struct error *err)
-{
-    struct settings *s = calloc(1, sizeof *s);
-    if (!s)
-        return error_set(err, ENOMEM, "out of memory");
-    s->trust_run = trust;
-    int r = settings_read_all(s, folder, workspace, err);
-    if (r < 0) {
-        settings_free(s);
-        return r;
-    }
     *ret = s;
     return 0;
 }

@@ -241,15 +241,32 @@ int trust_check(const char *folder, enum trust_state *ret, struct error *err)
 }
 
 /* Writes beside the record and renames over it: a reader sees the old decision or the new one. */
-static int trust_store(const char *path, const char *text, struct error *err)
+int trust_decide(const struct trust *t, bool yes, struct error *err)
 {
-    _cleanup_free_ char *folder = ownfile_state_path("trust"), *temporary = NULL;
-    int r = folder ? ownfile_make_folders(folder) : -ENOMEM;
+    _cleanup_free_ char *path = NULL, *text = NULL, *temporary = NULL;
+    _cleanup_free_ char *folder = ownfile_state_path("trust");
+    char now[32];
+    time_t seconds = time(NULL);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    _cleanup_json_ json_t *record = json_pack("{s:s, s:s, s:b, s:s}", "folder", t->folder, "digest",
+                                              t->digest, "trusted", yes, "decided", now);
+    if (!record)
+        return error_set(err, EILSEQ, "the path of this folder is not UTF-8: it cannot be trusted");
+    text = json_dumps(record, JSON_INDENT(2));
+    int r =
+        text ? trust_record_path(t->folder, &path, err) : error_set(err, ENOMEM, "out of memory");
+    if (r < 0)
+        return r;
+    r = folder ? ownfile_make_folders(folder) : -ENOMEM;
     if (r < 0)
         return error_errno(err, -r, "cannot create the folder %s",
                            folder ? folder : "for decisions");
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        temporary = NULL;
         return error_set(err, ENOMEM, "out of memory");
+    }
     _cleanup_fd_ int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, errno, "cannot store the decision in %s", folder);
@@ -259,25 +276,6 @@ static int trust_store(const char *path, const char *text, struct error *err)
     if (r < 0)
         unlink(temporary);
     return r < 0 ? error_errno(err, -r, "cannot store the decision in %s", path) : 0;
-}
-
-int trust_decide(const struct trust *t, bool yes, struct error *err)
-{
-    _cleanup_free_ char *path = NULL, *text = NULL;
-    char now[32];
-    time_t seconds = time(NULL);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_t *record = json_pack("{s:s, s:s, s:b, s:s}", "folder", t->folder, "digest", t->digest,
-                               "trusted", yes, "decided", now);
-    if (!record)
-        return error_set(err, EILSEQ, "the path of this folder is not UTF-8: it cannot be trusted");
-    text = json_dumps(record, JSON_INDENT(2));
-    json_decref(record);
-    int r =
-        text ? trust_record_path(t->folder, &path, err) : error_set(err, ENOMEM, "out of memory");
-    return r < 0 ? r : trust_store(path, text, err);
 }
 
 int trust_revoke(const char *folder, struct error *err)

@@ -123,11 +123,21 @@ static void items_of_server(json_t *items, const char *name, const json_t *serve
     items_add(items, TRUST_CONFIG, full, buf_cstr(&line) ? (const char *)line.data : "(too long)");
 }
 
-static void items_of_config(const json_t *config, json_t *items)
+json_t *trust_items(const struct trust *t, struct error *trouble)
 {
-    const char *name;
-    json_t *one;
     static const char *const texts[] = {"model", "embedder"};
+    const struct trust_file *f = &t->files[TRUST_CONFIG];
+    const char *name;
+    json_t *one, *items = json_array();
+    _cleanup_json_ json_t *config = NULL;
+    if (!items)
+        return NULL;
+    items_of_dotenv(t, items);
+    if (f->unreadable.code)
+        *trouble = f->unreadable;
+    else if (f->exists)
+        config_parse(CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
+                     f->text.len, &config, trouble);
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if ((one = json_object_get(config, texts[i])))
             items_add(items, TRUST_CONFIG, texts[i], json_string_value(one));
@@ -137,21 +147,5 @@ static void items_of_config(const json_t *config, json_t *items)
         items_of_provider(items, name, one);
     json_object_foreach(json_object_get(config, "mcpServers"), name, one)
         items_of_server(items, name, one);
-}
-
-json_t *trust_items(const struct trust *t, struct error *trouble)
-{
-    json_t *items = json_array(), *config = NULL;
-    const struct trust_file *f = &t->files[TRUST_CONFIG];
-    if (!items)
-        return NULL;
-    items_of_dotenv(t, items);
-    if (f->unreadable.code)
-        *trouble = f->unreadable;
-    else if (f->exists &&
-             config_parse(CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
-                          f->text.len, &config, trouble) == 0)
-        items_of_config(config, items);
-    json_decref(config);
     return items;
 }

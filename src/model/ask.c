@@ -107,22 +107,6 @@ static int ask_end(void *data, struct retry_hint *ret, struct error *err)
     return r;
 }
 
-/* What had come by then: of the attempt under way, or of one before it that got further. */
-static int ask_cancelled(struct ask *a, struct model_reply *ret, struct error *err)
-{
-    bool older = a->before && retry_sink_is_behind(&a->shown);
-    struct decoder *d = older ? a->before : a->decoder;
-    struct model_reply reply = {0};
-    if (!d || decoder_finish(d, true, &reply, NULL) < 0)
-        reply.content = json_array();
-    if (!older)
-        retry_sink_end(&a->shown);
-    if (!reply.content)
-        return error_set(err, ENOMEM, "out of memory");
-    *ret = reply;
-    return error_set(err, ECANCELED, "cancelled");
-}
-
 int ask_run(struct http_client *c, const struct model_request *q, const struct model_sink *sink,
             struct model_reply *ret, struct error *err)
 {
@@ -146,10 +130,19 @@ int ask_run(struct http_client *c, const struct model_request *q, const struct m
                                .end = ask_end,
                                .data = &a};
     r = exchange_run(c, &x, err);
-    if (r == 0)
+    if (r == -ECANCELED) {
+        /* What had come by then: of the attempt under way, or of one before it that got further. */
+        bool older = a.before && retry_sink_is_behind(&a.shown);
+        struct decoder *d = older ? a.before : a.decoder;
+        if (!d || decoder_finish(d, true, &a.reply, NULL) < 0)
+            a.reply.content = json_array();
+        if (!older)
+            retry_sink_end(&a.shown);
+        r = a.reply.content ? error_set(err, ECANCELED, "cancelled")
+                            : error_set(err, ENOMEM, "out of memory");
+    }
+    if (r == 0 || r == -ECANCELED)
         *ret = a.reply;
-    else if (r == -ECANCELED)
-        r = ask_cancelled(&a, ret, err);
     decoder_free(a.decoder);
     decoder_free(a.before);
     sse_free(&a.sse);

@@ -136,26 +136,6 @@ static int endpoint_add_header(struct endpoint *e, const char *name, const char 
     return 0;
 }
 
-/* The key is never part of a message. */
-static int endpoint_add_key(const struct model_spec *spec, struct endpoint *e, struct error *err)
-{
-    _cleanup_free_ char *value = NULL;
-    for (const char *at = spec->key; *at; at++)
-        if (*at <= ' ' || *at >= 0x7f)
-            return error_set(err, EINVAL,
-                             "the key for %s contains a blank, a line break or another character "
-                             "that keys do not have: copy it again",
-                             spec->provider);
-    if (strlen(spec->key) > KEY_MAX)
-        return error_set(err, EINVAL, "the key for %s is longer than %u bytes", spec->provider,
-                         KEY_MAX);
-    if (asprintf(&value, "%s%s", spec->api->key_prefix, spec->key) < 0) {
-        value = NULL;
-        return error_set(err, ENOMEM, "out of memory");
-    }
-    return endpoint_add_header(e, spec->api->key_header, value, err);
-}
-
 /* Checks a header of the configuration. */
 static int header_check(const char *name, const json_t *value, struct error *err)
 {
@@ -190,7 +170,8 @@ static bool spec_has_header(const struct model_spec *spec, const char *name)
     return false;
 }
 
-/* Headers of the configuration replace the provider's; one that authenticates replaces the key. */
+/* Headers of the configuration replace the provider's; one that authenticates replaces the key, which
+ * is never part of a message. */
 static int endpoint_set_headers(const struct model_spec *spec, struct endpoint *e,
                                 struct error *err)
 {
@@ -213,9 +194,25 @@ static int endpoint_set_headers(const struct model_spec *spec, struct endpoint *
         if (r == 0)
             r = endpoint_add_header(e, name, json_string_value(value), err);
     }
-    bool authenticated =
-        spec_has_header(spec, "authorization") || spec_has_header(spec, "x-api-key");
-    return r < 0 || !spec->key || authenticated ? r : endpoint_add_key(spec, e, err);
+    if (r < 0 || !spec->key || spec_has_header(spec, "authorization") ||
+        spec_has_header(spec, "x-api-key"))
+        return r;
+
+    _cleanup_free_ char *line = NULL;
+    for (const char *at = spec->key; *at; at++)
+        if (*at <= ' ' || *at >= 0x7f)
+            return error_set(err, EINVAL,
+                             "the key for %s contains a blank, a line break or another character "
+                             "that keys do not have: copy it again",
+                             spec->provider);
+    if (strlen(spec->key) > KEY_MAX)
+        return error_set(err, EINVAL, "the key for %s is longer than %u bytes", spec->provider,
+                         KEY_MAX);
+    if (asprintf(&line, "%s%s", spec->api->key_prefix, spec->key) < 0) {
+        line = NULL;
+        return error_set(err, ENOMEM, "out of memory");
+    }
+    return endpoint_add_header(e, spec->api->key_header, line, err);
 }
 
 int endpoint_make(const struct model_spec *spec, struct endpoint *ret, struct error *err)

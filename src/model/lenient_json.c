@@ -35,31 +35,26 @@ static int escape_at(const char *s, size_t n)
     return code;
 }
 
-/* An escape within a string: how many bytes it takes. A surrogate without its other half becomes
- * the three bytes that UTF-8 would have for it. */
-static size_t json_mend_escape(const char *s, size_t n, struct buf *out)
-{
-    int code = escape_at(s, n);
-    bool high = code >= 0xd800 && code < 0xdc00, low = code >= 0xdc00 && code < 0xe000;
-    int next = high ? escape_at(s + 6, n - 6) : -1;
-    if (low || (high && (next < 0xdc00 || next > 0xdfff))) {
-        buf_put_broken(out, 0xe0 | code >> 12);
-        buf_put_broken(out, 0x80 | (code >> 6 & 0x3f));
-        buf_put_broken(out, 0x80 | (code & 0x3f));
-        return 6;
-    }
-    size_t size = high ? 12 : n < 2 ? n : 2;
-    buf_append(out, s, size);
-    return size;
-}
-
+/* Outside of strings only bytes that are not UTF-8 are mended; in a string also a surrogate without
+ * its other half, which becomes the three bytes that UTF-8 would have for it. */
 static void json_mend(const char *s, size_t n, struct buf *out)
 {
     bool in_string = false;
-    while (n > 0) {
-        size_t size = (uint8_t)*s < 0x80 ? 1 : utf8_character((const uint8_t *)s, n);
+    for (size_t size; n > 0; s += size, n -= size) {
+        size = (uint8_t)*s < 0x80 ? 1 : utf8_character((const uint8_t *)s, n);
         if (in_string && *s == '\\') {
-            size = json_mend_escape(s, n, out);
+            int code = escape_at(s, n);
+            bool high = code >= 0xd800 && code < 0xdc00, low = code >= 0xdc00 && code < 0xe000;
+            int next = high ? escape_at(s + 6, n - 6) : -1;
+            bool alone = low || (high && (next < 0xdc00 || next > 0xdfff));
+            size = alone ? 6 : high ? 12 : n < 2 ? n : 2;
+            if (alone) {
+                buf_put_broken(out, 0xe0 | code >> 12);
+                buf_put_broken(out, 0x80 | (code >> 6 & 0x3f));
+                buf_put_broken(out, 0x80 | (code & 0x3f));
+            } else {
+                buf_append(out, s, size);
+            }
         } else if (size > 0) {
             in_string ^= *s == '"';
             buf_append(out, s, size);
@@ -67,8 +62,6 @@ static void json_mend(const char *s, size_t n, struct buf *out)
             buf_put_broken(out, (uint8_t)*s);
             size = 1;
         }
-        s += size;
-        n -= size;
     }
 }
 

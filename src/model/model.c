@@ -156,41 +156,34 @@ static int embed_end(void *data, struct retry_hint *ret, struct error *err)
                  : 0;
 }
 
-/* Embeds some of the texts, from the one at `from` on. */
-static int embed_batch(struct http_client *c, struct embed *e, const char *embedder,
-                       const json_t *texts, size_t from, int cancel, struct error *err)
-{
-    size_t left = json_array_size(texts) - from;
-    json_t *some = json_array();
-    e->wanted = left < EMBED_BATCH ? left : EMBED_BATCH;
-    for (size_t i = 0; i < e->wanted; i++)
-        json_array_append(some, json_array_get(texts, from + i));
-    _cleanup_json_ json_t *request =
-        json_pack("{s:s, s:o, s:s}", "model", embedder, "input", some, "encoding_format", "float");
-    _cleanup_free_ char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
-    if (!body)
-        return error_set(err, ENOMEM, "out of memory");
-    const struct exchange x = {.url = c->at.embed_url,
-                               .name = embedder,
-                               .body = body,
-                               .n = strlen(body),
-                               .cancel = cancel,
-                               .begin = embed_begin,
-                               .take = embed_take,
-                               .end = embed_end,
-                               .data = e};
-    return exchange_run(c, &x, err);
-}
-
 int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel,
                 json_t **ret_vectors, struct error *err)
 {
-    struct embed e = {.c = &m->http, .body = BUF_INIT(EMBED_BYTES_MAX), .vectors = json_array()};
+    struct http_client *c = &m->http;
+    struct embed e = {.c = c, .body = BUF_INIT(EMBED_BYTES_MAX), .vectors = json_array()};
     int r = e.vectors ? 0 : error_set(err, ENOMEM, "out of memory");
-    if (r == 0 && !m->http.at.embed_url)
+    if (r == 0 && !c->at.embed_url)
         r = error_set(err, EOPNOTSUPP, "%s has no endpoint for embeddings", m->spec.provider);
-    for (size_t at = 0; r == 0 && at < json_array_size(texts); at += EMBED_BATCH)
-        r = embed_batch(&m->http, &e, embedder, texts, at, cancel, err);
+    for (size_t at = 0; r == 0 && at < json_array_size(texts); at += EMBED_BATCH) {
+        size_t left = json_array_size(texts) - at;
+        json_t *some = json_array();
+        e.wanted = left < EMBED_BATCH ? left : EMBED_BATCH;
+        for (size_t i = 0; i < e.wanted; i++)
+            json_array_append(some, json_array_get(texts, at + i));
+        _cleanup_json_ json_t *request = json_pack("{s:s, s:o, s:s}", "model", embedder, "input",
+                                                   some, "encoding_format", "float");
+        _cleanup_free_ char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
+        const struct exchange x = {.url = c->at.embed_url,
+                                   .name = embedder,
+                                   .body = body,
+                                   .n = body ? strlen(body) : 0,
+                                   .cancel = cancel,
+                                   .begin = embed_begin,
+                                   .take = embed_take,
+                                   .end = embed_end,
+                                   .data = &e};
+        r = body ? exchange_run(c, &x, err) : error_set(err, ENOMEM, "out of memory");
+    }
     buf_free(&e.body);
     if (r == 0)
         *ret_vectors = TAKE_PTR(e.vectors);

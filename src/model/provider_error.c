@@ -27,7 +27,7 @@ void provider_error_line(const char *key, const char *text, size_t n, char *ret,
         size_t c = utf8_character(s, n - at), n_put = c;
         const char *put = text + at;
         read = c ? c : 1;
-        if (n_key >= 4 && n - at >= n_key && memcmp(s, key, n_key) == 0) {
+        if (key && n_key >= 4 && n - at >= n_key && memcmp(s, key, n_key) == 0) {
             put = "…";
             n_put = 3;
             read = n_key;
@@ -230,33 +230,15 @@ static const struct error_kind ERROR_KINDS[] = {
     {"exceed_context_size_error", EMSGSIZE, false},
 };
 
-static struct error_kind error_kind_of_status(json_int_t status)
-{
-    switch (status) {
-    case 401:
-    case 403:
-        return (struct error_kind){.code = EACCES};
-    case 402:
-        return (struct error_kind){.code = EDQUOT};
-    case 404:
-        return (struct error_kind){.code = ENOENT};
-    case 413:
-        return (struct error_kind){.code = EMSGSIZE};
-    case 429:
-        return (struct error_kind){.code = EBUSY, .retry = true};
-    case 408:
-    case 409:
-        return (struct error_kind){.code = EIO, .retry = true};
-    default:
-        return (struct error_kind){.code = status < 500 ? EINVAL : EIO, .retry = status >= 500};
-    }
-}
-
 /* By its name, or by its status, which may be written as a string. An unknown error is taken for a
  * temporary one of the server. */
 static struct error_kind error_kind_of(const json_t *error)
 {
     static const char *const MEMBERS[] = {"code", "type", "status"};
+    static const struct {
+        int status, code;
+    } STATUSES[] = {{401, EACCES},   {403, EACCES}, {402, EDQUOT}, {404, ENOENT},
+                    {413, EMSGSIZE}, {429, EBUSY},  {408, EIO},    {409, EIO}};
     for (size_t i = 0; i < ARRAY_SIZE(MEMBERS); i++) {
         const json_t *value = json_object_get(error, MEMBERS[i]);
         const char *name = json_string_value(value);
@@ -264,8 +246,15 @@ static struct error_kind error_kind_of(const json_t *error)
             if (strcasecmp(ERROR_KINDS[k].name, name) == 0)
                 return ERROR_KINDS[k];
         json_int_t status = name ? atoi(name) : json_integer_value(value);
-        if (status >= 400 && status < 600)
-            return error_kind_of_status(status);
+        if (status < 400 || status >= 600)
+            continue;
+        struct error_kind kind = {.code = status < 500 ? EINVAL : EIO, .retry = status >= 500};
+        for (size_t k = 0; k < ARRAY_SIZE(STATUSES); k++)
+            if (STATUSES[k].status == status)
+                kind = (struct error_kind){.code = STATUSES[k].code,
+                                           .retry = STATUSES[k].code == EBUSY ||
+                                                    STATUSES[k].code == EIO};
+        return kind;
     }
     return (struct error_kind){.code = EIO, .retry = true};
 }

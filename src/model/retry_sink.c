@@ -53,23 +53,20 @@ void retry_sink_end(struct retry_sink *s)
         retry_sink_go_back(s);
 }
 
-/* How many bytes of the text repeat what was shown, up to the end of a character. */
-static size_t stream_common(const struct retry_stream *t, const char *text, size_t n)
-{
-    const uint8_t *given = t->given.data + t->at;
-    size_t most = t->given.len - t->at < n ? t->given.len - t->at : n, same = 0;
-    while (same < most && given[same] == (uint8_t)text[same])
-        same++;
-    /* Both are whole characters: where they part within one, it is the character that differs. */
-    while (same < most && same > 0 && (given[same] & 0xc0) == 0x80)
-        same--;
-    return same;
-}
-
 static void retry_sink_text(struct retry_sink *s, struct retry_stream *t,
                             const struct model_event *e)
 {
-    size_t same = stream_is_behind(t) ? stream_common(t, e->text, e->n) : 0;
+    size_t same = 0;
+    if (stream_is_behind(t)) {
+        /* How many bytes repeat what was shown. Both are whole characters: where they part within
+         * one, it is the character that differs. */
+        const uint8_t *given = t->given.data + t->at;
+        size_t most = t->given.len - t->at < e->n ? t->given.len - t->at : e->n;
+        while (same < most && given[same] == (uint8_t)e->text[same])
+            same++;
+        while (same < most && same > 0 && (given[same] & 0xc0) == 0x80)
+            same--;
+    }
     t->at += same;
     if (same == e->n)
         return;
@@ -83,32 +80,25 @@ static void retry_sink_text(struct retry_sink *s, struct retry_stream *t,
     s->sink->event(s->sink->data, &rest);
 }
 
-/* The beginning of a call is sent once; a call that differs needs no MODEL_BACK. */
-static void retry_sink_call(struct retry_sink *s, const struct model_event *e)
-{
-    struct retry_stream *t = &s->calls;
-    const char *given = (const char *)t->given.data + t->at;
-    if (stream_is_behind(t) && strcmp(given, e->text) == 0) {
-        t->at += strlen(given) + 1;
-        return;
-    }
-    t->given.len = t->at;
-    s->failed = s->failed || buf_append(&t->given, e->text, strlen(e->text) + 1) < 0;
-    t->at = t->given.len;
-    s->sink->event(s->sink->data, e);
-}
-
 static void retry_sink_event(void *data, const struct model_event *e)
 {
     struct retry_sink *s = data;
-    if (e->kind == MODEL_TEXT)
-        retry_sink_text(s, &s->text, e);
-    else if (e->kind == MODEL_THINKING)
-        retry_sink_text(s, &s->thinking, e);
-    else if (e->kind == MODEL_CALL)
-        retry_sink_call(s, e);
-    else
-        s->sink->event(s->sink->data, e);
+    struct retry_stream *t = &s->calls;
+    if (e->kind == MODEL_TEXT || e->kind == MODEL_THINKING) {
+        retry_sink_text(s, e->kind == MODEL_TEXT ? &s->text : &s->thinking, e);
+        return;
+    }
+    if (e->kind == MODEL_CALL) { /* sent once; a call that differs needs no MODEL_BACK */
+        const char *given = (const char *)t->given.data + t->at;
+        if (stream_is_behind(t) && strcmp(given, e->text) == 0) {
+            t->at += strlen(given) + 1;
+            return;
+        }
+        t->given.len = t->at;
+        s->failed = s->failed || buf_append(&t->given, e->text, strlen(e->text) + 1) < 0;
+        t->at = t->given.len;
+    }
+    s->sink->event(s->sink->data, e);
 }
 
 struct model_sink retry_sink_input(struct retry_sink *s)

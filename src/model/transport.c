@@ -142,12 +142,25 @@ static size_t transport_take_body(char *data, size_t size, size_t n, void *trans
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
-/* What is the same for all requests. Certificates are checked, proxies of the environment are used,
- * and Nagle's algorithm is off: these are libcurl's defaults. */
-static void transport_set_options(struct transport *t)
+int transport_new(struct transport **ret, struct error *err)
 {
-    CURL *e = t->easy;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, curl_init);
+    struct transport *t = calloc(1, sizeof *t);
+    if (!t)
+        return error_set(err, ENOMEM, "out of memory");
+    t->multi = curl_multi_init();
+    t->easy = curl_easy_init();
+    if (!t->multi || !t->easy) {
+        transport_free(t);
+        return error_set(err, ENOMEM, "out of memory");
+    }
+    curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, 2L);
+
+    /* What is the same for all requests. Certificates are checked, proxies of the environment are
+     * used, and Nagle's algorithm is off: these are libcurl's defaults. */
     const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
+    CURL *e = t->easy;
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "hutch/" HUTCH_VERSION);
@@ -170,23 +183,6 @@ static void transport_set_options(struct transport *t)
     /* A cancelled request does not wait for the answer of a name server. */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
-}
-
-int transport_new(struct transport **ret, struct error *err)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, curl_init);
-    struct transport *t = calloc(1, sizeof *t);
-    if (!t)
-        return error_set(err, ENOMEM, "out of memory");
-    t->multi = curl_multi_init();
-    t->easy = curl_easy_init();
-    if (!t->multi || !t->easy) {
-        transport_free(t);
-        return error_set(err, ENOMEM, "out of memory");
-    }
-    curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, 2L);
-    transport_set_options(t);
     *ret = t;
     return 0;
 }

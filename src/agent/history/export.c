@@ -15,6 +15,7 @@
 #include "cleanup.h"
 #include "history_export.h"
 #include "history_file.h"
+#include "json.h"
 #include "banned.h"
 
 #define RENDERED_MAX (1u << 20) /* bytes of Markdown; longer text is shown as it is */
@@ -291,27 +292,11 @@ struct export
     bool answering; /* the model's part of this turn has begun */
 };
 
-static void export_call(const struct export *x, const struct piece *p)
-{
-    const struct export_format *f = x->format;
-    const char *name = p->name ? p->name : "?", *brief = p->brief ? p->brief : "";
-    fputs(f->call[p->failed], x->out);
-    fputs(!p->answered ? "… " : p->failed ? "✗ " : "✓ ", x->out);
-    f->escaped(x->out, name, strlen(name));
-    fputs(" ", x->out);
-    f->escaped(x->out, brief, strlen(brief));
-    fputs("</summary>\n\n", x->out);
-    if (p->input)
-        f->verbatim(x->out, p->input, strlen(p->input), "json");
-    if (p->n)
-        f->verbatim(x->out, p->text, p->n, "");
-    fputs(f->details_end, x->out);
-}
-
 static int export_piece(void *data, const struct piece *p)
 {
     struct export *x = data;
     const struct export_format *f = x->format;
+    const char *name = p->name ? p->name : "?", *brief = p->brief ? p->brief : "";
     switch (p->kind) {
     case PIECE_PERSON:
         f->person(x->out, p);
@@ -321,8 +306,19 @@ static int export_piece(void *data, const struct piece *p)
     case PIECE_CALL:
         f->answer(x->out, p, !x->answering);
         x->answering = true;
-        if (p->kind == PIECE_CALL)
-            export_call(x, p);
+        if (p->kind != PIECE_CALL)
+            break;
+        fputs(f->call[p->failed], x->out);
+        fputs(!p->answered ? "… " : p->failed ? "✗ " : "✓ ", x->out);
+        f->escaped(x->out, name, strlen(name));
+        fputs(" ", x->out);
+        f->escaped(x->out, brief, strlen(brief));
+        fputs("</summary>\n\n", x->out);
+        if (p->input)
+            f->verbatim(x->out, p->input, strlen(p->input), "json");
+        if (p->n)
+            f->verbatim(x->out, p->text, p->n, "");
+        fputs(f->details_end, x->out);
         break;
     case PIECE_THINKING:
         fputs(f->thinking, x->out);
@@ -340,25 +336,16 @@ static int export_piece(void *data, const struct piece *p)
     return ferror(x->out) ? -EIO : 0;
 }
 
-/* The first words of the person; a new string, or NULL. */
-static char *export_title(struct history *h)
-{
-    for (size_t i = 0; i < history_count(h); i++) {
-        json_t *message = NULL;
-        if (!history_entry(h, i)->begins_turn || history_read(h, i, &message, NULL) < 0)
-            continue;
-        char *title = history_title_of(message);
-        json_decref(message);
-        return title;
-    }
-    return NULL;
-}
-
 int history_export(struct history *h, bool html, FILE *out, struct error *err)
 {
     const struct export_format *f = html ? &HTML : &MARKDOWN;
     struct export x = {.format = f, .out = out};
-    _cleanup_free_ char *words = export_title(h);
+    _cleanup_free_ char *words = NULL; /* the first of the person */
+    for (size_t i = 0; !words && i < history_count(h); i++) {
+        _cleanup_json_ json_t *message = NULL;
+        if (history_entry(h, i)->begins_turn && history_read(h, i, &message, NULL) == 0)
+            words = history_title_of(message);
+    }
     const char *title = words ? words : history_id(h), *folder = history_workspace(h);
     struct history_totals t;
     history_totals(h, &t);

@@ -62,19 +62,29 @@ static json_t *anthropic_result(struct encoding *e, const json_t *block)
     return made;
 }
 
-/* Citations go back to the model that they came from; a request may hold less of them than an
- * answer. */
-static json_t *anthropic_text(struct encoding *e, const json_t *block, bool trimmed)
+static json_t *anthropic_block(struct encoding *e, const json_t *block, bool trimmed)
 {
+    if (block_is(block, "image"))
+        return anthropic_image(block);
+    if (block_is(block, "tool_result"))
+        return anthropic_result(e, block);
+    if (block_is(block, "tool_use"))
+        return json_pack("{s:s, s:o, s:o, s:o}", "type", "tool_use", "id", encode_call_id(e, block),
+                         "name", encode_name(block), "input", encode_input(block));
+    if (!block_is(block, "text"))
+        return json_copy(json_object_get(block, "raw"));
     const json_t *text = json_object_get(block, "text");
     const json_t *citations = json_object_get(block, "citations");
     const char *s = json_string_value(text);
     size_t i, n = json_string_length(text);
-    json_t *one, *made = json_pack("{s:s, s:o}", "type", "text", "text",
-                                   encode_text(s, trimmed ? text_trimmed(s, n) : n));
+    json_t *one, *list,
+        *made = json_pack("{s:s, s:o}", "type", "text", "text",
+                          encode_text(s, trimmed ? text_trimmed(s, n) : n));
+    /* Citations go back to the model that they came from; a request may hold less of them than an
+     * answer. */
     if (json_array_size(citations) == 0 || !block_is_from(e, block))
         return made;
-    json_t *list = json_array();
+    list = json_array();
     json_array_foreach(citations, i, one)
     {
         json_t *copy = json_copy(one);
@@ -83,20 +93,6 @@ static json_t *anthropic_text(struct encoding *e, const json_t *block, bool trim
     }
     encode_set(e, made, "citations", list);
     return made;
-}
-
-static json_t *anthropic_block(struct encoding *e, const json_t *block, bool trimmed)
-{
-    if (block_is(block, "text"))
-        return anthropic_text(e, block, trimmed);
-    if (block_is(block, "image"))
-        return anthropic_image(block);
-    if (block_is(block, "tool_result"))
-        return anthropic_result(e, block);
-    if (block_is(block, "tool_use"))
-        return json_pack("{s:s, s:o, s:o, s:o}", "type", "tool_use", "id", encode_call_id(e, block),
-                         "name", encode_name(block), "input", encode_input(block));
-    return json_copy(json_object_get(block, "raw"));
 }
 
 /* What the same model said through another API is not for this one. */

@@ -321,36 +321,14 @@ static int chat_add_thinking(struct decoder *d, const json_t *piece, const char 
 }
 
 /* `reasoning_details` of a gateway: signed parts, which go back as they came. Parts of one index
- * are one. */
-static int chat_merge_detail(json_t *details, json_t *detail)
-{
-    static const char *const GROWS[] = {"text", "summary", "data"};
-    json_t *last = json_array_get(details, json_array_size(details) - 1);
-    const json_t *index = json_object_get(detail, "index");
-    if (!index || !json_equal(json_object_get(last, "index"), index) ||
-        !json_equal(json_object_get(last, "type"), json_object_get(detail, "type")))
-        return json_array_append(details, detail) < 0 ? -ENOMEM : 0;
-    for (size_t i = 0; i < ARRAY_SIZE(GROWS); i++) {
-        const char *had = json_string_value(json_object_get(last, GROWS[i]));
-        const char *more = json_string_value(json_object_get(detail, GROWS[i]));
-        if (had && more)
-            json_object_set_new(detail, GROWS[i], json_pack("s+", had, more));
-    }
-    const char *name;
-    json_t *value;
-    json_object_foreach(detail, name, value)
-    {
-        if (!json_is_null(value) && json_object_set(last, name, value) < 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
+ * that follow each other are one. */
 static int chat_take_details(struct decoder *d, json_t *details)
 {
+    static const char *const grows[] = {"text", "summary", "data"};
     _cleanup_json_ json_t *kept = NULL;
     struct block *b = NULL;
-    json_t *one;
+    json_t *one, *value;
+    const char *name;
     size_t i;
     if (json_array_size(details) == 0)
         return 0;
@@ -364,12 +342,32 @@ static int chat_take_details(struct decoder *d, json_t *details)
         b->raw = json_pack("{s:[]}", "reasoning_details");
         b->raw_text = NULL;
     }
+    json_t *all = json_object_get(b->raw, "reasoning_details");
     json_array_foreach(kept, i, one)
     {
-        if (r == 0 && json_is_object(one))
-            r = chat_merge_detail(json_object_get(b->raw, "reasoning_details"), one);
+        json_t *last = json_array_get(all, json_array_size(all) - 1);
+        const json_t *index = json_object_get(one, "index");
+        if (!json_is_object(one))
+            continue;
+        if (!index || !json_equal(json_object_get(last, "index"), index) ||
+            !json_equal(json_object_get(last, "type"), json_object_get(one, "type"))) {
+            if (json_array_append(all, one) < 0)
+                return -ENOMEM;
+            continue;
+        }
+        for (size_t k = 0; k < ARRAY_SIZE(grows); k++) {
+            const char *had = json_get_string(last, grows[k]),
+                       *more = json_get_string(one, grows[k]);
+            if (had && more)
+                json_object_set_new(one, grows[k], json_pack("s+", had, more));
+        }
+        json_object_foreach(one, name, value)
+        {
+            if (!json_is_null(value) && json_object_set(last, name, value) < 0)
+                return -ENOMEM;
+        }
     }
-    return r;
+    return 0;
 }
 
 static int chat_take_delta(struct decoder *d, json_t *delta)

@@ -116,20 +116,6 @@ static json_t *responses_item(struct encoding *e, const json_t *block)
     return raw;
 }
 
-static void responses_put_assistant(struct encoding *e, const json_t *content, json_t *items)
-{
-    size_t n = json_array_size(content);
-    for (; n > 0; n--) { /* reasoning at the end, which led to nothing, is not sent */
-        const json_t *block = json_array_get(content, n - 1);
-        if (responses_is_item(e, block) && !block_is(block, "thinking"))
-            break;
-    }
-    encode_begin_calls(e);
-    for (size_t i = 0; i < n; i++)
-        if (responses_is_item(e, json_array_get(content, i)))
-            encode_append(e, items, responses_item(e, json_array_get(content, i)));
-}
-
 static json_t *responses_encode(struct encoding *e)
 {
     const struct model_request *q = e->q;
@@ -161,10 +147,20 @@ static json_t *responses_encode(struct encoding *e)
     json_array_foreach(q->messages, i, message)
     {
         const json_t *content = json_object_get(message, "content");
-        if (i % 2 == 0)
+        size_t n = json_array_size(content);
+        if (i % 2 == 0) {
             responses_put_user(e, content, items);
-        else
-            responses_put_assistant(e, content, items);
+            continue;
+        }
+        for (; n > 0; n--) { /* reasoning at the end, which led to nothing, is not sent */
+            const json_t *block = json_array_get(content, n - 1);
+            if (responses_is_item(e, block) && !block_is(block, "thinking"))
+                break;
+        }
+        encode_begin_calls(e);
+        for (size_t k = 0; k < n; k++)
+            if (responses_is_item(e, json_array_get(content, k)))
+                encode_append(e, items, responses_item(e, json_array_get(content, k)));
     }
     encode_set(e, body, "input", items);
     return body;

@@ -290,43 +290,36 @@ static int player_wait(const struct player *p, int64_t ms)
     return retry_wait(due <= 0 ? 0 : due > WAIT_MAX_MS ? WAIT_MAX_MS : (int)due, p->cancel);
 }
 
-/* The size and time of the next piece. Recorded pieces that do not fit the text are ignored. */
-static size_t player_next_piece(struct player *p, bool thinking, const char *text, size_t n,
-                                int64_t *ret_ms)
-{
-    const json_t *piece = json_array_get(p->pieces, p->piece);
-    const char *kind = json_string_value(json_array_get(piece, 1));
-    json_int_t ms = json_integer_value(json_array_get(piece, 0)),
-               size = json_integer_value(json_array_get(piece, 2));
-    if (kind && strcmp(kind, thinking ? "thinking" : "text") == 0 && size > 0 && ms >= 0 &&
-        (uint64_t)size <= n) {
-        size_t end = (size_t)size - utf8_cut_end((const uint8_t *)text, (size_t)size);
-        p->piece++;
-        p->ms = ms;
-        *ret_ms = ms;
-        return end ? end : (size_t)utf8_character((const uint8_t *)text, n);
-    }
-    p->ms += WORD_MS;
-    *ret_ms = p->ms;
-    size_t word = strcspn(text, " \n");
-    return word + strspn(text + word, " \n");
-}
-
+/* Plays a text in the pieces that were recorded; those that do not fit it are ignored, and it comes
+ * word by word. */
 static int player_text(struct player *p, bool thinking, const char *text, size_t *ret_played)
 {
     size_t n = strlen(text), at = 0;
     int r = 0;
     while (at < n) {
-        int64_t ms;
-        size_t size = player_next_piece(p, thinking, text + at, n - at, &ms);
-        r = player_wait(p, ms);
+        const json_t *piece = json_array_get(p->pieces, p->piece);
+        const char *kind = json_string_value(json_array_get(piece, 1)), *from = text + at;
+        json_int_t ms = json_integer_value(json_array_get(piece, 0)),
+                   recorded = json_integer_value(json_array_get(piece, 2));
+        size_t size = strcspn(from, " \n");
+        if (kind && strcmp(kind, thinking ? "thinking" : "text") == 0 && recorded > 0 && ms >= 0 &&
+            (uint64_t)recorded <= n - at) {
+            p->piece++;
+            p->ms = ms;
+            size = (size_t)recorded - utf8_cut_end((const uint8_t *)from, (size_t)recorded);
+            size = size ? size : utf8_character((const uint8_t *)from, n - at);
+        } else {
+            p->ms += WORD_MS;
+            size += strspn(from + size, " \n");
+        }
+        r = player_wait(p, p->ms);
         if (r < 0)
             break;
-        _cleanup_free_ char *piece = strndup(text + at, size);
-        if (!piece)
+        _cleanup_free_ char *shown = strndup(from, size);
+        if (!shown)
             return -ENOMEM;
         const struct model_event e = {
-            .kind = thinking ? MODEL_THINKING : MODEL_TEXT, .text = piece, .n = size};
+            .kind = thinking ? MODEL_THINKING : MODEL_TEXT, .text = shown, .n = size};
         p->sink->event(p->sink->data, &e);
         at += size;
     }
