@@ -116,16 +116,15 @@ static int trial_open(struct agent *a, struct trial *t, struct error *err)
     if (r == 0)
         r = agent_fork_with(a, box, history_turns(a->history),
                             &(struct agent_sink){.event = trial_relay, .data = t}, &t->agent, err);
-    if (r == 0 && a->prompt_notes.len)
+    if (r < 0)
+        return r;
+    if (a->prompt_notes.len)
         prompt_note(t->agent, (const char *)a->prompt_notes.data, a->prompt_notes.len);
-    if (r == 0) /* the winner takes over the watch of the agent that was forked */
-        t->agent->watch = folder_watch_free(t->agent->watch);
-    if (r == 0)
-        t->agent->options.host.trial = true;
-    if (r == 0)
-        snprintf(t->result->session, sizeof t->result->session, "%s",
-                 history_id(t->agent->history));
-    return r;
+    /* The winner takes over the watch of the agent that was forked. */
+    t->agent->watch = folder_watch_free(t->agent->watch);
+    t->agent->options.host.trial = true;
+    snprintf(t->result->session, sizeof t->result->session, "%s", history_id(t->agent->history));
+    return 0;
 }
 
 static void attempts_run(struct agent *a, struct attempts *s)

@@ -302,12 +302,16 @@ static int record_compare(const void *a, const void *b)
     return strcmp(json_get_string(*one, "folder"), json_get_string(*two, "folder"));
 }
 
-static int trust_load_records(const char *folder, json_t *records, struct error *err)
+int trust_list(json_t **ret, struct error *err)
 {
+    _cleanup_free_ char *folder = ownfile_state_path("trust");
+    _cleanup_json_ json_t *records = json_array(), *list = json_array();
+    if (!folder)
+        return error_set(err, ENOENT, "cannot find your home folder; set HOME");
     DIR *dir = opendir(folder);
-    if (!dir)
-        return errno == ENOENT ? 0 : error_errno(err, errno, "cannot open %s", folder);
-    for (struct dirent *e; (e = readdir(dir));) {
+    if (!dir && errno != ENOENT)
+        return error_errno(err, errno, "cannot open %s", folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
         _cleanup_free_ char *path = NULL;
         const char *dot = strrchr(e->d_name, '.');
         if (!dot || strcmp(dot, ".json") != 0 || asprintf(&path, "%s/%s", folder, e->d_name) < 0)
@@ -316,18 +320,9 @@ static int trust_load_records(const char *folder, json_t *records, struct error 
         if (record)
             json_array_append_new(records, record);
     }
-    closedir(dir);
-    return 0;
-}
+    if (dir)
+        closedir(dir);
 
-int trust_list(json_t **ret, struct error *err)
-{
-    _cleanup_free_ char *folder = ownfile_state_path("trust");
-    _cleanup_json_ json_t *records = json_array(), *list = json_array();
-    int r = folder ? trust_load_records(folder, records, err)
-                   : error_set(err, ENOENT, "cannot find your home folder; set HOME");
-    if (r < 0)
-        return r;
     size_t count = json_array_size(records);
     _cleanup_free_ json_t **sorted = calloc(count + 1, sizeof(json_t *));
     if (!sorted)

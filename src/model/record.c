@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "digest.h"
 #include "io.h"
+#include "json.h"
 #include "record.h"
 #include "banned.h"
 
@@ -104,50 +105,38 @@ static int digest_piece(const char *bytes, size_t n, void *data)
     return 0;
 }
 
-/* A line of the recording. Its digest is of the messages alone. */
-static json_t *record_line(const struct record *r, const struct model_request *q,
-                           const struct model_reply *reply, bool cut)
+/* Appends a line. Its digest is of the messages alone. */
+int record_end(struct record *r, const struct model_spec *spec, const struct model_request *q,
+               const struct model_reply *reply, bool cut, struct error *err)
 {
     const struct model_usage *u = &reply->usage;
     uint64_t sum = DIGEST_BEGIN;
+    _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
+    _cleanup_fd_ int fd = -1;
     json_dump_callback(q->messages, digest_piece, &sum,
                        JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    json_t *line = json_pack("{s:o, s:I, s:O, s:s}", "digest",
-                             json_sprintf("%016llx", (unsigned long long)sum), "messages",
-                             (json_int_t)json_array_size(q->messages), "content", reply->content,
-                             "stop", model_stop_name(reply->stop));
-    if (u->known)
-        json_object_set_new(
-            line, "usage",
-            json_pack("{s:I, s:I, s:I, s:I, s:I}", "input", (json_int_t)u->input, "output",
-                      (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
-                      (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking));
-    if (reply->model[0])
-        json_object_set_new(line, "model", json_string(reply->model));
-    if (cut)
-        json_object_set_new(line, "cut", json_true());
-    json_t *pieces = json_array();
+    json_t *pieces = r->n ? json_array() : NULL;
     for (size_t i = 0; i < r->n; i++)
         json_array_append_new(pieces, json_pack("[I, s, I]", (json_int_t)r->pieces[i].ms,
                                                 r->pieces[i].thinking ? "thinking" : "text",
                                                 (json_int_t)r->pieces[i].n));
-    if (r->n)
-        json_object_set(line, "pieces", pieces);
-    json_decref(pieces);
-    return line;
-}
-
-int record_end(struct record *r, const struct model_spec *spec, const struct model_request *q,
-               const struct model_reply *reply, bool cut, struct error *err)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
-    _cleanup_fd_ int fd = -1;
-    json_t *line = record_line(r, q, reply, cut);
+    json_t *usage = u->known
+                        ? json_pack("{s:I, s:I, s:I, s:I, s:I}", "input", (json_int_t)u->input,
+                                    "output", (json_int_t)u->output, "cache_read",
+                                    (json_int_t)u->cache_read, "cache_write",
+                                    (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking)
+                        : NULL;
+    _cleanup_json_ json_t *line = json_pack(
+        "{s:o, s:I, s:O, s:s, s:o*, s:s*, s:o*, s:o*}", "digest",
+        json_sprintf("%016llx", (unsigned long long)sum), "messages",
+        (json_int_t)json_array_size(q->messages), "content", reply->content, "stop",
+        model_stop_name(reply->stop), "usage", usage, "model",
+        reply->model[0] ? reply->model : NULL, "cut", cut ? json_true() : NULL, "pieces", pieces);
     _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+
+    /* A tool's output may have brought the key into the conversation: it is not recorded. */
     size_t n = spec->key ? strlen(spec->key) : 0;
     const char *rest = text, *at;
-    json_decref(line);
-    /* A tool's output may have brought the key into the conversation: it is not recorded. */
     while (rest && n >= 4 && (at = strstr(rest, spec->key))) {
         buf_append(&out, rest, (size_t)(at - rest));
         buf_append_str(&out, "...");

@@ -100,10 +100,11 @@ static int match_compare(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static size_t snippet_start(const char *text, size_t n, const struct search_terms *t)
+/* Where the most of the terms stand close together. */
+static int snippet_make(const char *text, size_t n, const struct search_terms *t, struct buf *ret)
 {
     struct term_match matches[SNIPPET_MATCHES_MAX];
-    size_t count = 0, best = 0, each_max = SNIPPET_MATCHES_MAX / TERMS_MAX + 1;
+    size_t count = 0, best = 0, each_max = SNIPPET_MATCHES_MAX / TERMS_MAX + 1, used = ret->len, i;
     for (size_t term = 0; term < t->count; term++) {
         size_t length = strlen(t->texts[term]), each = 0;
         for (size_t at = 0; at + length <= n && each < each_max && count < SNIPPET_MATCHES_MAX;) {
@@ -116,25 +117,18 @@ static size_t snippet_start(const char *text, size_t n, const struct search_term
             each++;
         }
     }
-    if (count == 0)
-        return 0;
-    qsort(matches, count, sizeof *matches, match_compare);
-    for (size_t i = 1; i < count; i++)
+    if (count > 0)
+        qsort(matches, count, sizeof *matches, match_compare);
+    for (i = 1; i < count; i++)
         if (match_coverage(matches, count, i) > match_coverage(matches, count, best))
             best = i;
-    return matches[best].at;
-}
-
-static int snippet_make(const char *text, size_t n, const struct search_terms *t, struct buf *ret)
-{
-    size_t at = snippet_start(text, n, t), from = at > SNIPPET_BEFORE ? at - SNIPPET_BEFORE : 0,
-           used = ret->len;
+    size_t at = count > 0 ? matches[best].at : 0;
+    size_t from = at > SNIPPET_BEFORE ? at - SNIPPET_BEFORE : 0;
     bool blank = false;
     from += utf8_cut_start((const uint8_t *)text + from, n - from);
     if (from > 0)
         buf_append_str(ret, "…");
-    size_t i = from;
-    while (i < n) {
+    for (i = from; i < n;) {
         size_t size = utf8_character((const uint8_t *)text + i, n - i);
         bool space =
             size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
