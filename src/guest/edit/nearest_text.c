@@ -177,20 +177,6 @@ static bool line_walk_next(struct line_walk *w, bool with_pairs)
     return false;
 }
 
-/* How much alike two lines are, in percent; 0 if it cannot be more than `more_than`. */
-static unsigned line_likeness(const struct line_form *a, const struct line_form *b,
-                              unsigned more_than)
-{
-    unsigned common = 0, fewer = a->pairs < b->pairs ? a->pairs : b->pairs;
-    if (fewer == 0 || (fewer == b->pairs && 200 * fewer / (a->pairs + b->pairs) <= more_than))
-        return 0;
-    for (size_t i = 0; i < PAIRS_WORDS; i++)
-        common += (unsigned)__builtin_popcountll(a->set[i] & b->set[i]);
-    unsigned alike = 200 * common / (a->pairs + b->pairs);
-    unsigned contained = fewer == a->pairs ? CONTAINED * common / fewer : 0;
-    return alike > contained ? alike : contained;
-}
-
 static void old_lines_free(struct old_lines *o)
 {
     free(o->lines);
@@ -310,7 +296,14 @@ static bool nearest_by_likeness(struct span text, struct span old, int64_t *ret_
     w = (struct line_walk){.text = text};
     while (anchors[0].folded && line_walk_next(&w, true))
         for (size_t i = 0; i < ANCHORS_MAX && anchors[i].folded; i++) {
-            unsigned percent = line_likeness(&anchors[i], &w.form, best);
+            const struct line_form *a = &anchors[i], *b = &w.form;
+            unsigned common = 0, sum = a->pairs + b->pairs;
+            for (size_t k = 0; k < PAIRS_WORDS; k++)
+                common += (unsigned)__builtin_popcountll(a->set[k] & b->set[k]);
+            unsigned percent = sum ? 200 * common / sum : 0;
+            /* A line that contains the other one is nearly as good. */
+            if (a->pairs && a->pairs <= b->pairs && CONTAINED * common / a->pairs > percent)
+                percent = CONTAINED * common / a->pairs;
             if (percent > best) {
                 best = percent;
                 *ret_start = (int64_t)w.lines - (int64_t)numbers[i];

@@ -42,27 +42,19 @@ static void similar_names_suggest(struct file_call *c, const char *folder, const
                  *folder && strcmp(folder, "/") != 0 ? "/" : "", best);
 }
 
-/* The path is a link to something that does not exist: says to what. */
-static bool similar_names_explain_link(struct file_call *c, struct error *err)
-{
-    char target[256];
-    _cleanup_fd_ int fd = -1;
-    if (file_resolve(c, c->path, O_PATH | O_NOFOLLOW, &fd) < 0)
-        return false;
-    ssize_t n = readlinkat(fd, "", target, sizeof target - 1);
-    if (n < 0)
-        return false;
-    target[n] = 0;
-    error_set(err, ENOENT, "%.400s: is a link to '%s', which does not exist", c->path, target);
-    return true;
-}
-
 int similar_names_explain(struct file_call *c, int r, struct error *err)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], target[256];
     size_t n = strlen(c->path), above = 0;
-    if (r != -ENOENT || similar_names_explain_link(c, err) || n >= sizeof path)
+    _cleanup_fd_ int link = -1;
+    if (r != -ENOENT || n >= sizeof path)
         return r;
+    ssize_t size = file_resolve(c, c->path, O_PATH | O_NOFOLLOW, &link) < 0
+                       ? -1
+                       : readlinkat(link, "", target, sizeof target);
+    if (size >= 0)
+        return error_set(err, ENOENT, "%.400s: is a link to '%.*s', which does not exist", c->path,
+                         (int)size, target);
     /* Goes down the path to the first name that is missing. */
     memcpy(path, c->path, n + 1);
     for (size_t at = strspn(path, "/"); path[at];) {

@@ -89,63 +89,52 @@ void diff_free(struct diff *d)
         (b) = kept_;                                                                               \
     } while (0)
 
-static int diff_reverse_file(struct diff_file *f, struct error *err)
-{
-    if (f->kind == DIFF_COPY)
-        return error_set(err, EINVAL, "%.400s: a copy cannot be reversed; delete the file instead",
-                         f->to);
-    if (f->binary && f->back.form == DIFF_BINARY_NONE)
-        return error_set(err, EINVAL,
-                         "line %zu: a binary patch without its second half cannot be reversed",
-                         f->line);
-    if (f->kind == DIFF_ADD || f->kind == DIFF_DELETE)
-        f->kind = f->kind == DIFF_ADD ? DIFF_DELETE : DIFF_ADD;
-    SWAP(f->old_name, f->new_name);
-    SWAP(f->from, f->to);
-    SWAP(f->old_mode, f->new_mode);
-    SWAP(f->forward, f->back);
-    char id[sizeof f->old_id];
-    memcpy(id, f->old_id, sizeof id);
-    memcpy(f->old_id, f->new_id, sizeof id);
-    memcpy(f->new_id, id, sizeof id);
-    return 0;
-}
-
-/* `space` has room for all lines of the hunk. */
-static void diff_reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *space)
-{
-    struct diff_line *lines = d->lines + h->first;
-    SWAP(h->old_line, h->new_line);
-    SWAP(h->old_count, h->new_count);
-    for (size_t i = 0, run = 0; i <= h->count; i++) {
-        if (i < h->count && lines[i].kind != ' ') {
-            lines[i].kind = lines[i].kind == '+' ? '-' : '+';
-            continue;
-        }
-        /* Within a run of changed lines, removed ones precede added ones. */
-        size_t used = 0;
-        for (const char *kind = "-+"; *kind; kind++)
-            for (size_t k = run; k < i; k++)
-                if (lines[k].kind == *kind)
-                    space[used++] = lines[k];
-        memcpy(lines + run, space, used * sizeof *lines);
-        run = i + 1;
-    }
-}
-
 int diff_reverse(struct diff *d, struct error *err)
 {
     _cleanup_free_ struct diff_line *space = calloc(d->n_lines + 1, sizeof *space);
     if (!space)
         return error_set(err, ENOMEM, "out of memory while reading the diff");
     for (size_t i = 0; i < d->n_files; i++) {
-        int r = diff_reverse_file(&d->files[i], err);
-        if (r < 0)
-            return r;
+        struct diff_file *f = &d->files[i];
+        char id[sizeof f->old_id];
+        if (f->kind == DIFF_COPY)
+            return error_set(err, EINVAL,
+                             "%.400s: a copy cannot be reversed; delete the file instead", f->to);
+        if (f->binary && f->back.form == DIFF_BINARY_NONE)
+            return error_set(err, EINVAL,
+                             "line %zu: a binary patch without its second half cannot be reversed",
+                             f->line);
+        if (f->kind == DIFF_ADD || f->kind == DIFF_DELETE)
+            f->kind = f->kind == DIFF_ADD ? DIFF_DELETE : DIFF_ADD;
+        SWAP(f->old_name, f->new_name);
+        SWAP(f->from, f->to);
+        SWAP(f->old_mode, f->new_mode);
+        SWAP(f->forward, f->back);
+        memcpy(id, f->old_id, sizeof id);
+        memcpy(f->old_id, f->new_id, sizeof id);
+        memcpy(f->new_id, id, sizeof id);
     }
-    for (size_t i = 0; i < d->n_hunks; i++)
-        diff_reverse_hunk(d, &d->hunks[i], space);
     for (size_t i = 0; i < d->n_files / 2; i++)
         SWAP(d->files[i], d->files[d->n_files - 1 - i]);
+
+    for (struct diff_hunk *h = d->hunks; h < d->hunks + d->n_hunks; h++) {
+        struct diff_line *lines = d->lines + h->first;
+        SWAP(h->old_line, h->new_line);
+        SWAP(h->old_count, h->new_count);
+        for (size_t i = 0, run = 0; i <= h->count; i++) {
+            if (i < h->count && lines[i].kind != ' ') {
+                lines[i].kind = lines[i].kind == '+' ? '-' : '+';
+                continue;
+            }
+            /* Within a run of changed lines, removed ones precede added ones. */
+            size_t used = 0;
+            for (const char *kind = "-+"; *kind; kind++)
+                for (size_t k = run; k < i; k++)
+                    if (lines[k].kind == *kind)
+                        space[used++] = lines[k];
+            memcpy(lines + run, space, used * sizeof *lines);
+            run = i + 1;
+        }
+    }
     return 0;
 }

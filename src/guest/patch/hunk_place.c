@@ -128,22 +128,6 @@ static uint32_t length_without_space(const struct text_line *a)
     return n;
 }
 
-static bool match_line(const struct placer *p, enum match_how how, size_t at,
-                       const struct text_line *want)
-{
-    const struct text_line *have = &p->file->lines[at];
-    if (have->taken)
-        return false;
-    if (how == MATCH_SPACE) {
-        uint32_t n = length_without_space(have);
-        return n == length_without_space(want) && memcmp(have->text, want->text, n) == 0;
-    }
-    if (have->size == want->size)
-        return memcmp(have->text, want->text, want->size) == 0;
-    return how == MATCH_LAST_NEWLINE && at + 1 == p->file->count && have->size + 1 == want->size &&
-           want->text[have->size] == '\n' && memcmp(have->text, want->text, have->size) == 0;
-}
-
 /* Do the old lines match from line `at` (from 0) on, less so many at the head and at the tail? */
 static bool match_at(const struct placer *p, enum match_how how, size_t at, size_t head,
                      size_t tail)
@@ -154,10 +138,19 @@ static bool match_at(const struct placer *p, enum match_how how, size_t at, size
     if (at + t->n_old - tail > p->file->count)
         return false;
     for (size_t i = head; i < t->n_old - tail; i++) {
-        if (*p->call->work == 0)
+        const struct text_line *have = &p->file->lines[at + i], *want = &t->old[i];
+        uint32_t n = have->size, n_want = want->size;
+        if (*p->call->work == 0 || have->taken)
             return false;
         --*p->call->work;
-        if (!match_line(p, how, at + i, &t->old[i]))
+        if (how == MATCH_SPACE) {
+            n = length_without_space(have);
+            n_want = length_without_space(want);
+        } else if (how == MATCH_LAST_NEWLINE && at + i + 1 == p->file->count && n + 1 == n_want &&
+                   want->text[n] == '\n') {
+            n_want = n;
+        }
+        if (n != n_want || memcmp(have->text, want->text, n) != 0)
             return false;
     }
     return true;

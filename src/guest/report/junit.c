@@ -184,37 +184,32 @@ static enum wire_outcome junit_outcome(const struct junit *j)
                                                                : WIRE_OUTCOME_PASSED;
 }
 
-/* pytest's own way to write a test: tests/test_a.py::TestX::test_y. */
-static bool junit_put_node_id(const struct junit *j, struct clip *name)
-{
-    size_t n = j->file ? strlen(j->file) : 0;
-    if (!j->pytest || n < 4 || strcmp(j->file + n - 3, ".py") != 0 || !j->class)
-        return false;
-    n -= 3;
-    for (size_t i = 0; i < n; i++)
-        if (j->class[i] != (j->file[i] == '/' ? '.' : j->file[i]))
-            return false;
-    clip_add_str(name, j->file);
-    for (const char *rest = j->class[n] == '.' ? j->class + n + 1 : ""; *rest;) {
-        size_t part = strcspn(rest, ".");
-        clip_add_str(name, "::");
-        clip_add(name, rest, part);
-        rest += part + (rest[part] != 0);
-    }
-    clip_add_str(name, "::", j->name);
-    return true;
-}
-
 /* The class makes a name unique; where there is none, or node's meaningless one, the suites do. */
 static void junit_name(const struct junit *j, struct clip *name)
 {
     bool class = j->class && *j->class && strcmp(j->class, "test") != 0;
+    size_t n = j->file ? strlen(j->file) : 0, same = 0;
     if (!j->name) {
         clip_add_str(name, "(no name)");
         return;
     }
-    if (junit_put_node_id(j, name))
+    /* pytest's own way to write a test: tests/test_a.py::TestX::test_y. */
+    if (j->pytest && j->class && n > 3 && strcmp(j->file + n - 3, ".py") == 0) {
+        n -= 3;
+        while (same < n && j->class[same] == (j->file[same] == '/' ? '.' : j->file[same]))
+            same++;
+    }
+    if (same > 0 && same == n) {
+        clip_add_str(name, j->file);
+        for (const char *rest = j->class[n] == '.' ? j->class + n + 1 : ""; *rest;) {
+            size_t part = strcspn(rest, ".");
+            clip_add_str(name, "::");
+            clip_add(name, rest, part);
+            rest += part + (rest[part] != 0);
+        }
+        clip_add_str(name, "::", j->name);
         return;
+    }
     if (class && strncmp(j->name, j->class, strlen(j->class)) != 0)
         clip_add_str(name, j->class,
                      strstr(j->class, "::")  ? "::"

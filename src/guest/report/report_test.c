@@ -108,59 +108,49 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The number of the line, if what follows a path says one. */
-static bool locate_line(const char *s, uint64_t *ret)
+/* The number of the line, if what follows a path names one; else 0. */
+static uint64_t locate_line(const char *s)
 {
     static const char *const BEFORE[] = {":", "\", line ", " line "};
-    uint64_t n = 0;
-    size_t i = 0, digits = 0;
+    size_t i = 0;
     while (i < ARRAY_SIZE(BEFORE) && strncmp(s, BEFORE[i], strlen(BEFORE[i])) != 0)
         i++;
     if (i == ARRAY_SIZE(BEFORE))
-        return false;
-    for (s += strlen(BEFORE[i]); isdigit((unsigned char)s[digits]); digits++) {
-        if (digits == LINE_MAX_DIGITS)
-            return false;
-        n = n * 10 + (uint64_t)(s[digits] - '0');
-    }
-    *ret = n;
-    return n > 0;
-}
-
-/* Copies a path that has an extension: one to five letters or digits behind its last dot, the first
- * of them a letter. */
-static bool locate_path(const char *s, size_t n, const char *like, char path[REPORT_PATH_MAX + 1])
-{
-    size_t dot = n;
-    while (dot > 0 && s[dot - 1] != '.' && s[dot - 1] != '/')
-        dot--;
-    if (n > REPORT_PATH_MAX || dot < 2 || s[dot - 1] != '.' || n == dot || n - dot > 5 ||
-        !isalpha((unsigned char)s[dot]) || s[dot - 2] == '/')
-        return false;
-    memcpy(path, s, n);
-    path[n] = 0;
-    if (like)
-        return strcmp(last_part(path), last_part(like)) == 0;
-    for (size_t i = 0; i < ARRAY_SIZE(FOREIGN); i++)
-        if (strstr(path, FOREIGN[i]))
-            return false;
-    return true;
+        return 0;
+    s += strlen(BEFORE[i]);
+    size_t digits = strspn(s, "0123456789");
+    return digits > 0 && digits <= LINE_MAX_DIGITS ? strtoull(s, NULL, 10) : 0;
 }
 
 bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1],
                    uint64_t *ret_line)
 {
-    const char *begin = text;
-    while (*text) {
-        bool of_node = text - begin >= 5 && strncmp(text - 5, "node:", 5) == 0;
-        size_t n = 0;
-        while (text[n] && (isalnum((unsigned char)text[n]) || (unsigned char)text[n] >= 0x80 ||
-                           strchr("._-/+@$%~[]\\", text[n])))
+    size_t n;
+    for (const char *at = text; *at; at += n ? n : 1) {
+        bool of_node = at - text >= 5 && strncmp(at - 5, "node:", 5) == 0;
+        n = 0;
+        while (at[n] && (isalnum((unsigned char)at[n]) || (unsigned char)at[n] >= 0x80 ||
+                         strchr("._-/+@$%~[]\\", at[n])))
             n++;
-        if (n > 1 && !of_node && locate_line(text + n, ret_line) &&
-            locate_path(text, n, like, path))
+        uint64_t line = n > 1 && n <= REPORT_PATH_MAX && !of_node ? locate_line(at + n) : 0;
+        if (line == 0)
+            continue;
+        /* An extension: one to five letters or digits behind the last dot, a letter first. */
+        size_t dot = n;
+        while (dot > 0 && at[dot - 1] != '.' && at[dot - 1] != '/')
+            dot--;
+        if (dot < 2 || at[dot - 1] != '.' || at[dot - 2] == '/' || n == dot || n - dot > 5 ||
+            !isalpha((unsigned char)at[dot]))
+            continue;
+        memcpy(path, at, n);
+        path[n] = 0;
+        bool wanted = !like || strcmp(last_part(path), last_part(like)) == 0;
+        for (size_t i = 0; !like && i < ARRAY_SIZE(FOREIGN); i++)
+            wanted &= !strstr(path, FOREIGN[i]);
+        if (wanted) {
+            *ret_line = line;
             return true;
-        text += n ? n : 1;
+        }
     }
     return false;
 }

@@ -124,24 +124,6 @@ static uint64_t bounded(const struct wire_frame *f, uint16_t key, uint64_t fallb
     return v < 1 ? 1 : v > max ? max : v;
 }
 
-static int search_read_request(struct search *s, const struct wire_frame *f, struct error *err)
-{
-    struct wire_field text;
-    if (!wire_find(f, WIRE_K_PATTERN, &text))
-        return error_set(err, EINVAL, "pattern: is missing");
-    uint64_t context = wire_find_u64(f, WIRE_K_CONTEXT, 0);
-    struct pattern_options o = {.literal = wire_find_u64(f, WIRE_K_LITERAL, 0),
-                                .ignore_case = wire_find_u64(f, WIRE_K_IGNORE_CASE, 0)};
-    struct hits_limits limits = {.matches =
-                                     bounded(f, WIRE_K_MAX_MATCHES, MATCHES_DEFAULT, LIMIT_MAX),
-                                 .files = bounded(f, WIRE_K_MAX_FILES, FILES_DEFAULT, LIMIT_MAX),
-                                 .bytes = bounded(f, WIRE_K_LIMIT_BYTES, BYTES_DEFAULT, BYTES_MAX)};
-    s->context = context > SCAN_CONTEXT_MAX ? SCAN_CONTEXT_MAX : (unsigned)context;
-    s->file_max = bounded(f, WIRE_K_FILE_MAX, SCAN_FILE_MAX, SCAN_FILE_MAX);
-    hits_init(&s->hits, &limits);
-    return pattern_compile((const char *)text.data, text.size, &o, &s->pattern, err);
-}
-
 static int search_put_frame(void *data, const uint8_t *frame, size_t n)
 {
     struct file_call *c = data;
@@ -168,36 +150,49 @@ static int search_answer(struct search *s, struct file_call *c, uint64_t unreada
     return 0;
 }
 
-/* The path names a file: it is searched, whatever the ignore files say. */
-static int search_one(struct search *s, struct file_call *c, struct error *err)
+/* Runs in a worker process: what it allocates ends with that. */
+int search_files(struct file_call *c, struct error *err)
 {
+    const struct wire_frame *f = &c->request;
+    struct search s = {0};
+    struct tree_walk w = {.ops = &OPS, .data = &s};
+    struct wire_field text;
+    if (!wire_find(f, WIRE_K_PATTERN, &text))
+        return error_set(err, EINVAL, "pattern: is missing");
+    uint64_t context = wire_find_u64(f, WIRE_K_CONTEXT, 0);
+    struct pattern_options o = {.literal = wire_find_u64(f, WIRE_K_LITERAL, 0),
+                                .ignore_case = wire_find_u64(f, WIRE_K_IGNORE_CASE, 0)};
+    struct hits_limits limits = {.matches =
+                                     bounded(f, WIRE_K_MAX_MATCHES, MATCHES_DEFAULT, LIMIT_MAX),
+                                 .files = bounded(f, WIRE_K_MAX_FILES, FILES_DEFAULT, LIMIT_MAX),
+                                 .bytes = bounded(f, WIRE_K_LIMIT_BYTES, BYTES_DEFAULT, BYTES_MAX)};
+    s.context = context > SCAN_CONTEXT_MAX ? SCAN_CONTEXT_MAX : (unsigned)context;
+    s.file_max = bounded(f, WIRE_K_FILE_MAX, SCAN_FILE_MAX, SCAN_FILE_MAX);
+    hits_init(&s.hits, &limits);
+    int r = pattern_compile((const char *)text.data, text.size, &o, &s.pattern, err);
+    if (r < 0)
+        return r;
+
+    r = tree_walk_open(&w, c, err);
+    if (r >= 0) {
+        r = tree_walk_run(&w, c, err);
+        return r < 0 ? r : search_answer(&s, c, w.unreadable);
+    }
+    if (r != -ENOTDIR)
+        return r;
+
+    /* The path names a file: it is searched, whatever the ignore files say. */
     _cleanup_fd_ int fd = -1;
     struct stat st;
     void *thread;
     bool unreadable = false;
-    int r = file_open_regular(c, &fd, &st, err);
+    r = file_open_regular(c, &fd, &st, err);
     if (r < 0)
         return r;
-    r = search_thread_begin(s, &thread);
+    r = search_thread_begin(&s, &thread);
     if (r < 0)
         return error_errno(err, -r, "%.400s", c->path);
-    r = search_file(s, thread, fd, c->path, &unreadable, err);
-    search_thread_end(s, thread);
-    return r < 0 ? r : search_answer(s, c, unreadable);
-}
-
-/* Runs in a worker process: what it allocates ends with that. */
-int search_files(struct file_call *c, struct error *err)
-{
-    struct search s = {0};
-    struct tree_walk w = {.ops = &OPS, .data = &s};
-    int r = search_read_request(&s, &c->request, err);
-    if (r < 0)
-        return r;
-    r = tree_walk_open(&w, c, err);
-    if (r == -ENOTDIR)
-        return search_one(&s, c, err);
-    if (r >= 0)
-        r = tree_walk_run(&w, c, err);
-    return r < 0 ? r : search_answer(&s, c, w.unreadable);
+    r = search_file(&s, thread, fd, c->path, &unreadable, err);
+    search_thread_end(&s, thread);
+    return r < 0 ? r : search_answer(&s, c, unreadable);
 }
