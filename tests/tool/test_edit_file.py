@@ -279,10 +279,12 @@ def test_a_file_that_is_open_for_writing(tools):
     assert tools.sh("ls -A") == "f\nstop\n"
 
 
-# What an edit says of a file that another process replaces by a folder and back: edited, not there, a folder, or changed.
+# What an edit says of a file that another process replaces by a folder and back: edited, not there, a folder, changed, or being
+# written (the shell that writes it has it open for a moment).
 EDITED = re.compile(r"Edited f: 1 replacement\. It reads now:\n +1\tother\n")
 REFUSED = re.compile(r"f: (there is no such file(; did you mean 'f'\?)?|No such file or directory|Is a directory.*|is a folder, .*|"
-                     r"`old` is nowhere in the file; .*|another process changed it while it was edited; .*)", re.S)
+                     r"`old` is nowhere in the file; .*|another process changed it while it was edited; .*|"
+                     r"another process has it open for writing, .*)", re.S)
 
 
 def test_a_file_that_becomes_a_folder(tools):
