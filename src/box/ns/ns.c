@@ -237,9 +237,12 @@ static bool tmpfs_has_user_xattrs(void)
 
 static void ns_use_store(struct ns_machine *m)
 {
-    m->layout.disk_path = m->disk ? store_path(m->disk) : NULL;
-    m->layout.disk_mount = m->disk ? store_mount(m->disk) : -1;
-    m->layout.disk_is_watched = m->disk && !store_has_quota(m->disk);
+    struct store_folder folder = {.mount = -1};
+    if (m->disk)
+        folder = store_folder(m->disk);
+    m->layout.disk_path = folder.path;
+    m->layout.disk_mount = folder.mount;
+    m->layout.disk_is_watched = m->disk && !folder.has_quota;
 }
 
 /* The one place that decides where a box's files are. Without a filesystem that fits, memory serves

@@ -118,12 +118,8 @@ static void probe_ops(const struct probing *p, struct probe_result *r, const str
         *known = 0;
 }
 
-static void probe_namespaces(struct probing *p, struct probe_result *r)
-{
-    static const struct op OPS[] = {{.kind = OP_NETWORK}, {.kind = OP_HOSTNAME, .text = "box"}};
-    probe_ops(p, r, OPS, ARRAY_SIZE(OPS), "pid, mount, net, ipc, uts, cgroup",
-              "the kernel needs CONFIG_NAMESPACES with all of them");
-}
+static const struct op NAMESPACE_OPS[] = {{.kind = OP_NETWORK},
+                                          {.kind = OP_HOSTNAME, .text = "box"}};
 
 static const struct op STORE_OPS[] = {
     {.kind = OP_MOUNT, .slot = SLOT_STORE, .path = "tmpfs", .text = "size=1048576,mode=0755"},
@@ -139,12 +135,6 @@ static const struct op STORE_OPS[] = {
     {.kind = OP_FILE, .to = SLOT_ROOT, .path = "d/new", .text = "x", .flags = 0644},
     {.kind = OP_MARK, .to = SLOT_STORE, .path = "w/u/d"},
 };
-
-static void probe_tmpfs(struct probing *p, struct probe_result *r)
-{
-    probe_ops(p, r, STORE_OPS, 2, "the new mount API, and a sized tmpfs",
-              "needs Linux 5.12 or newer");
-}
 
 /* The last operation is what a kernel before 6.6 cannot do: there are no user xattrs on a tmpfs. */
 static void probe_overlay(struct probing *p, struct probe_result *r)
@@ -180,18 +170,6 @@ static void probe_proc(struct probing *p, struct probe_result *r)
               outer ? "a /proc of the box's own, mounted by root since the one here is masked"
                     : "a /proc of the box's own",
               "a procfs must be mounted and visible as a whole");
-}
-
-static void probe_confine(struct probing *p, struct probe_result *r)
-{
-    probe_ops(p, r, CONFINE_OPS, 2, "no capability in any set, no_new_privs",
-              "nested user namespaces must be allowed");
-}
-
-static void probe_seccomp(struct probing *p, struct probe_result *r)
-{
-    probe_ops(p, r, CONFINE_OPS, 3, "the system call filter",
-              "the kernel needs CONFIG_SECCOMP_FILTER");
 }
 
 static void probe_landlock(struct probing *p, struct probe_result *r)
@@ -327,25 +305,34 @@ static void probe_box(struct probing *p, struct probe_result *r)
               (double)(clock_now() - begin) / NS_PER_MS);
 }
 
-static const struct {
+static const struct probe {
     const char *name;
     const char *needs; /* another probe, or "" for all that are required */
     bool required;
-    void (*run)(struct probing *p, struct probe_result *r);
+    void (*run)(struct probing *p, struct probe_result *r); /* NULL: executes the operations */
+    const struct op *ops;
+    size_t n_ops;
+    const char *good, *remedy;
 } PROBES[] = {
-    {"user namespaces", NULL, true, probe_userns},
-    {"id-mapped mounts", "user namespaces", true, probe_idmap},
-    {"namespaces", "user namespaces", true, probe_namespaces},
-    {"mounts", "namespaces", true, probe_tmpfs},
-    {"overlay", "mounts", true, probe_overlay},
-    {"proc", "namespaces", true, probe_proc},
-    {"privileges", "proc", true, probe_confine},
-    {"seccomp", "privileges", true, probe_seccomp},
-    {"landlock", "privileges", false, probe_landlock},
-    {"control groups", NULL, false, probe_cgroup},
-    {"counters", "user namespaces", false, probe_counters},
-    {"disk limit", NULL, false, probe_disk},
-    {"a whole box", "", true, probe_box},
+    {"user namespaces", NULL, true, .run = probe_userns},
+    {"id-mapped mounts", "user namespaces", true, .run = probe_idmap},
+    {"namespaces", "user namespaces", true, .ops = NAMESPACE_OPS, .n_ops = 2,
+     .good = "pid, mount, net, ipc, uts, cgroup",
+     .remedy = "the kernel needs CONFIG_NAMESPACES with all of them"},
+    {"mounts", "namespaces", true, .ops = STORE_OPS, .n_ops = 2,
+     .good = "the new mount API, and a sized tmpfs", .remedy = "needs Linux 5.12 or newer"},
+    {"overlay", "mounts", true, .run = probe_overlay},
+    {"proc", "namespaces", true, .run = probe_proc},
+    {"privileges", "proc", true, .ops = CONFINE_OPS, .n_ops = 2,
+     .good = "no capability in any set, no_new_privs",
+     .remedy = "nested user namespaces must be allowed"},
+    {"seccomp", "privileges", true, .ops = CONFINE_OPS, .n_ops = 3,
+     .good = "the system call filter", .remedy = "the kernel needs CONFIG_SECCOMP_FILTER"},
+    {"landlock", "privileges", false, .run = probe_landlock},
+    {"control groups", NULL, false, .run = probe_cgroup},
+    {"counters", "user namespaces", false, .run = probe_counters},
+    {"disk limit", NULL, false, .run = probe_disk},
+    {"a whole box", "", true, .run = probe_box},
 };
 
 size_t probe_all(struct probe_result *results, size_t max)
@@ -355,8 +342,9 @@ size_t probe_all(struct probe_result *results, size_t max)
     size_t n = 0;
     for (; n < ARRAY_SIZE(PROBES) && n < max; n++) {
         struct probe_result *r = &results[n];
-        const char *needs = PROBES[n].needs, *failed = NULL;
-        *r = (struct probe_result){.name = PROBES[n].name, .required = PROBES[n].required};
+        const struct probe *probe = &PROBES[n];
+        const char *needs = probe->needs, *failed = NULL;
+        *r = (struct probe_result){.name = probe->name, .required = probe->required};
         for (size_t i = 0; needs && i < n && !failed; i++) {
             bool meant = *needs ? strcmp(results[i].name, needs) == 0 : results[i].required;
             if (meant && (results[i].state == PROBE_NO || results[i].state == PROBE_NOT_TRIED))
@@ -364,8 +352,10 @@ size_t probe_all(struct probe_result *results, size_t max)
         }
         if (failed)
             probe_set(r, PROBE_NOT_TRIED, "it needs: %s", failed);
+        else if (probe->run)
+            probe->run(&p, r);
         else
-            PROBES[n].run(&p, r);
+            probe_ops(&p, r, probe->ops, probe->n_ops, probe->good, probe->remedy);
     }
     cleanup_close(&p.userns);
     return n;

@@ -412,19 +412,9 @@ void store_unref(struct store *s)
     family_unref(f);
 }
 
-const char *store_path(const struct store *s)
+struct store_folder store_folder(const struct store *s)
 {
-    return s->path;
-}
-
-int store_mount(const struct store *s)
-{
-    return s->mount;
-}
-
-bool store_has_quota(const struct store *s)
-{
-    return s->project != 0;
+    return (struct store_folder){.path = s->path, .mount = s->mount, .has_quota = s->project != 0};
 }
 
 void store_set_process(struct store *s, int pidfd)

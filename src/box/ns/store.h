@@ -40,10 +40,13 @@ struct store *store_ref(struct store *s);
  * NULL. */
 void store_unref(struct store *s);
 
-const char *store_path(const struct store *s);
-int store_mount(
-    const struct store *s); /* as root: a detached mount of the folder, for the plan; else -1 */
-bool store_has_quota(const struct store *s);
+/* Where the folder is, valid while the store lives. */
+struct store_folder {
+    const char *path;
+    int mount; /* as root: a detached mount of the folder, for the plan; else -1 */
+    bool has_quota;
+};
+struct store_folder store_folder(const struct store *s);
 
 /* Tells the store process which process to kill should the box go on writing when it is full. */
 void store_set_process(struct store *s, int pidfd);

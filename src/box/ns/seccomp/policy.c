@@ -27,10 +27,8 @@
 
 #define WHOLE     0xffffffffu
 #define GUEST_PID 1 /* in the box's own pid namespace */
-#define GUEST_TID                                                                                  \
-    2 /* of its thread (src/guest/notify), which stands for the whole process in these calls       \
-       */
-#define AGENT_ID 1000 /* the only user and group that a box has */
+#define GUEST_TID 2 /* of its thread (src/guest/notify), which these calls take for the process */
+#define AGENT_ID  1000 /* the only user and group that a box has */
 
 #define NEW_NAMESPACES                                                                             \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
@@ -38,31 +36,18 @@
 
 #define SOCKET_TYPE 0xfu /* the rest of socket()'s second argument are flags */
 
-#define IF(a, m, v)                                                                                \
-    {                                                                                              \
-        .arg = (a), .mask = (m), .value = (v)                                                      \
-    }
-#define IF_NOT(a, m, v)                                                                            \
-    {                                                                                              \
-        .arg = (a), .mask = (m), .value = (v), .negate = true                                      \
-    }
+/* clang-format off */
+#define IF(a, m, v)     {.arg = (a), .mask = (m), .value = (v)}
+#define IF_NOT(a, m, v) {.arg = (a), .mask = (m), .value = (v), .negate = true}
 
-/* The argument is neither the box's own id nor -1, which leaves an id as it is. */
 #define IF_GUEST(a)                                                                                \
     {POLICY_ERRNO(EPERM), {IF(a, WHOLE, GUEST_PID)}},                                              \
-    {                                                                                              \
-        POLICY_ERRNO(EPERM),                                                                       \
-        {                                                                                          \
-            IF(a, WHOLE, GUEST_TID)                                                                \
-        }                                                                                          \
-    }
+    {POLICY_ERRNO(EPERM), {IF(a, WHOLE, GUEST_TID)}}
+
+/* The argument is neither the box's own id nor -1, which leaves an id as it is. */
 #define IF_FOREIGN_ID(a)                                                                           \
-    {                                                                                              \
-        POLICY_ERRNO(EPERM),                                                                       \
-        {                                                                                          \
-            IF_NOT(a, WHOLE, AGENT_ID), IF_NOT(a, WHOLE, WHOLE)                                    \
-        }                                                                                          \
-    }
+    {POLICY_ERRNO(EPERM), {IF_NOT(a, WHOLE, AGENT_ID), IF_NOT(a, WHOLE, WHOLE)}}
+/* clang-format on */
 
 const struct policy_group policy_groups[] = {
     /* Files, by name and by descriptor. What a name leads to is decided by the mounts and by
