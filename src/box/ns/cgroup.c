@@ -190,7 +190,6 @@ static int tree_open_v2(struct cgroup_tree *t)
 
 static int tree_open_v1(struct cgroup_tree *t, unsigned wanted)
 {
-    t->names = &VERSION_1;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         struct cgroup_path own;
         if (!(wanted & (1u << i)))
@@ -220,7 +219,7 @@ static void tree_close(struct cgroup_tree *t)
  * version can be used; then `why` says what is missing. */
 static int tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size)
 {
-    struct cgroup_tree t = {.roots = {-1, -1, -1, -1}};
+    struct cgroup_tree t = {.names = &VERSION_1, .roots = {-1, -1, -1, -1}};
     int v2 = tree_open_v2(&t), v1 = v2;
     /* What fails for want of descriptors or memory says nothing about the host. */
     if (v2 < 0 && v2 != -EMFILE && v2 != -ENFILE && v2 != -ENOMEM)

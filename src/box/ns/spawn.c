@@ -235,7 +235,7 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
 
 int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err)
 {
-    struct spawning spawning;
+    struct spawning spawning = {.report = -1};
     int r = spawn_begin(s, &spawning, err);
     return r < 0 ? r : spawn_finish(&spawning, s->plan, ret_pid, err);
 }

@@ -212,7 +212,7 @@ static const char *allow_mistake(const char *spec)
 
 int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *err)
 {
-    struct proxy_target target;
+    struct proxy_target target = {.port = 0};
     bool subdomains = spec[0] == '*' && spec[1] == '.';
     const char *host = subdomains ? spec + 2 : spec;
 

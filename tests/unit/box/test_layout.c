@@ -147,8 +147,7 @@ static void test_doors_are_closed_in_order(void **state)
 
 static void test_no_capability_is_left(void **state)
 {
-    _cleanup_made_ struct made *fresh = make(BOX_COW, false),
-                               *diff_worker = make(BOX_COW, false);
+    _cleanup_made_ struct made *fresh = make(BOX_COW, false), *diff_worker = make(BOX_COW, false);
     layout_fresh(&fresh->plan, &fresh->layout, &fresh->from);
     layout_diff_worker(&diff_worker->plan, &diff_worker->layout, 1);
     assert_int_equal(fresh->plan.stage2[find(&fresh->plan, OP_CONFINE)].flags, 0);
@@ -348,8 +347,7 @@ static const struct op *workspace_of(const struct plan *p)
 
 static void test_workspace_by_mode(void **state)
 {
-    _cleanup_made_ struct made *cow = make(BOX_COW, false),
-                               *direct = make(BOX_DIRECT, false),
+    _cleanup_made_ struct made *cow = make(BOX_COW, false), *direct = make(BOX_DIRECT, false),
                                *ro = make(BOX_RO, false);
     layout_fresh(&cow->plan, &cow->layout, &cow->from);
     layout_fresh(&direct->plan, &direct->layout, &direct->from);
@@ -439,8 +437,7 @@ static void test_diff_worker(void **state)
 /* As much as a box may have at once: it fits, in a fresh box and in a fork of a deep one. */
 static void test_largest_fits(void **state)
 {
-    _cleanup_made_ struct made *fresh = make(BOX_COW, false),
-                               *fork = make(BOX_COW, false);
+    _cleanup_made_ struct made *fresh = make(BOX_COW, false), *fork = make(BOX_COW, false);
     for (int i = 0; i < BOX_SHARES_MAX; i++) {
         char at[64];
         snprintf(at, sizeof at, "/home/agent/.local/share%d", i);
