@@ -13,10 +13,9 @@
 
 #include "local_box.h"
 #include "changes.h"
+#include "seen.h"
 #include "compose.h"
-#include "fetch.h"
 #include "io.h"
-#include "note.h"
 #include "relpath.h"
 #include "banned.h"
 
@@ -82,7 +81,7 @@ static void check_fetch(unsigned how)
     _cleanup_fd_ int conn = connect_to_answer();
     struct sink s = {.size = how & CAPTURE ? 4 : UINT64_MAX};
     struct error err = {0};
-    require(fetch_file(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 ||
+    require(changes_fetch(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 ||
             err.text[0]);
 }
 
@@ -94,7 +93,7 @@ static void check_touched(unsigned how)
     _cleanup_fd_ int conn = connect_to_answer(), folder = open("/dev/null", O_RDONLY | O_CLOEXEC);
     struct seen *seen = seen_new();
     struct error err = {0};
-    require(seen && (note_touched(seen, folder, 1, conn, &err) == 0 || err.text[0]));
+    require(seen && (seen_note_touched(seen, folder, 1, conn, &err) == 0 || err.text[0]));
     for (const struct seen_entry *e = seen_first(seen); e; e = e->next)
         require(relpath_is_valid(e->path, strlen(e->path)) && e->state == SEEN_UNKNOWN);
     seen_unref(seen);

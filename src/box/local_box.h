@@ -139,7 +139,7 @@ void box_view_close(struct box_view *v);
 int box_diff_worker(struct box *b, struct new_snapshot *snapshot, struct machine **ret,
                     struct error *err);
 
-/* Records what the folder has where the box touched it (note.h). */
+/* Records what the folder has where the box touched it (seen.h). */
 int box_view_note(struct box_view *v, struct error *err);
 
 /* Fails for a box that writes to its folder directly, or not at all. */

@@ -14,7 +14,6 @@
 
 #include "box.h"
 #include "registry.h"
-#include "restore.h"
 
 #define KEEPER_FORKS_MAX     256
 #define KEEPER_SNAPSHOT_NAME 16

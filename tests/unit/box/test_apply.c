@@ -23,7 +23,6 @@
 #include "changes.h"
 #include "applied_log.h"
 #include "relpath.h"
-#include "note.h"
 
 struct told {
     const char *path;
@@ -157,14 +156,16 @@ static int apply(const struct told *told, size_t n)
     scene.told = told;
     scene.n_told = n;
     scene.said[0] = 0;
-    const struct apply_job job = {.folder = scene.folder,
-                                  .seen = scene.seen,
-                                  .log = scene.log,
-                                  .options = &scene.options,
-                                  .connect = connect_fake,
-                                  .bytes_max = scene.bytes_max,
-                                  .edits = &scene.edits};
-    int r = apply_changes(&job, &report, &scene.err);
+    struct apply ap = {.folder = scene.folder,
+                       .seen = scene.seen,
+                       .log = scene.log,
+                       .options = &scene.options,
+                       .report = &report,
+                       .connect = connect_fake,
+                       .bytes_max = scene.bytes_max,
+                       .edits = scene.edits};
+    int r = apply_changes(&ap, &scene.err);
+    scene.edits = ap.edits;
     while (waitpid(-1, NULL, 0) > 0)
         ;
     return r;
@@ -213,7 +214,7 @@ static int see_one(const char *path, const struct stat *st, int type, struct FTW
     assert_int_equal(beneath_open_parent(scene.folder, rel, &dir), 0);
     assert_int_equal(identity_get(dir, relpath_name(rel), &id), 0);
     if (S_ISREG(id.mode))
-        assert_int_equal(note_read_file(dir, relpath_name(rel), &id, SEEN_CONTENT_MAX, &base), 0);
+        assert_int_equal(seen_base_read(dir, relpath_name(rel), &id, SEEN_CONTENT_MAX, &base), 0);
     close(dir);
     return seen_set(scene.seen, rel, SEEN_KNOWN, &id, base, false);
 }

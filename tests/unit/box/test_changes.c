@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "changes.h"
-#include "fetch.h"
 #include "io.h"
 
 static struct buf answer;
@@ -170,7 +169,7 @@ static int put(void *data, uint64_t offset, const void *bytes, size_t n)
 static int fetch(struct file *f, uint64_t size, struct error *err)
 {
     _cleanup_fd_ int conn = connect_to_answer();
-    return fetch_file(conn, "a", size, &(struct fetch_sink){put, f}, err);
+    return changes_fetch(conn, "a", size, &(struct fetch_sink){put, f}, err);
 }
 
 static void test_fetch(void **state)

@@ -51,58 +51,54 @@ struct git_dirs *git_dirs_free(struct git_dirs *g)
     return NULL;
 }
 
-/* Calls `each` for every folder of a path in which its next component is one of NAMES. */
-static int each_folder(const char *path,
-                       int (*each)(void *data, const char *path, size_t n, unsigned bit),
-                       void *data)
+/* Walks along a path: the next component that is one of NAMES. *at is NULL at the end; the folder
+ * that holds the component is the first *ret_n bytes of the path. */
+static bool git_name_next(const char *path, const char **at, size_t *ret_n, unsigned *ret_bit)
 {
-    for (const char *at = path;;) {
-        size_t length = strcspn(at, "/");
-        /* The shortest name has four letters; what folds to one is not shorter. A deep tree has
-         * many others.
-         */
+    while (*at) {
+        const char *name = *at;
+        size_t length = strcspn(name, "/");
+        *at = name[length] ? name + length + 1 : NULL;
+        /* The shortest name has four letters, and what folds to one is not shorter: a deep tree has
+         * many others. */
         for (size_t i = 0; length >= 4 && i < ARRAY_SIZE(NAMES); i++)
-            if (relpath_component_folds_to(at, length, NAMES[i].name)) {
-                int r = each(data, path, at > path ? (size_t)(at - path - 1) : 0, NAMES[i].bit);
-                if (r != 0)
-                    return r;
+            if (relpath_component_folds_to(name, length, NAMES[i].name)) {
+                *ret_n = name > path ? (size_t)(name - path - 1) : 0;
+                *ret_bit = NAMES[i].bit;
+                return true;
             }
-        if (!at[length])
-            return 0;
-        at += length + 1;
     }
-}
-
-static int add_folder(void *data, const char *path, size_t n, unsigned bit)
-{
-    struct git_dirs *g = data;
-    /* Changes come in order of their paths: most are in the folder of the one before. */
-    struct folder *last = g->count ? &g->items[g->count - 1] : NULL;
-    if (last && last->n == n && memcmp(last->path, path, n) == 0) {
-        last->bits |= bit;
-        return 0;
-    }
-    if (g->count == g->room) {
-        size_t room = g->room ? g->room * 2 : 16;
-        struct folder *items = realloc(g->items, room * sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        g->items = items;
-        g->room = room;
-    }
-    char *copy = strndup(path, n);
-    if (!copy)
-        return -ENOMEM;
-    g->items[g->count++] = (struct folder){.path = copy, .n = n, .bits = bit};
-    return 0;
+    return false;
 }
 
 int git_dirs_add(struct git_dirs *g, const char *path)
 {
-    return each_folder(path, add_folder, g);
+    size_t n;
+    unsigned bit;
+    for (const char *at = path; git_name_next(path, &at, &n, &bit);) {
+        /* Changes come in order of their paths: most are in the folder of the one before. */
+        struct folder *last = g->count ? &g->items[g->count - 1] : NULL;
+        if (last && last->n == n && memcmp(last->path, path, n) == 0) {
+            last->bits |= bit;
+            continue;
+        }
+        if (g->count == g->room) {
+            size_t room = g->room ? g->room * 2 : 16;
+            struct folder *items = reallocarray(g->items, room, sizeof *items);
+            if (!items)
+                return -ENOMEM;
+            g->items = items;
+            g->room = room;
+        }
+        char *copy = strndup(path, n);
+        if (!copy)
+            return -ENOMEM;
+        g->items[g->count++] = (struct folder){.path = copy, .n = n, .bits = bit};
+    }
+    return 0;
 }
 
-static int compare_folders(const void *a, const void *b)
+static int folder_compare(const void *a, const void *b)
 {
     return strcmp(((const struct folder *)a)->path, ((const struct folder *)b)->path);
 }
@@ -122,9 +118,9 @@ void git_dirs_settle(struct git_dirs *g, bool (*has)(void *data, const char *pat
 {
     size_t kept = 0;
     if (g->count)
-        qsort(g->items, g->count, sizeof *g->items, compare_folders);
+        qsort(g->items, g->count, sizeof *g->items, folder_compare);
     for (size_t i = 0; i < g->count; i++) {
-        if (kept && compare_folders(&g->items[kept - 1], &g->items[i]) == 0) {
+        if (kept && folder_compare(&g->items[kept - 1], &g->items[i]) == 0) {
             g->items[kept - 1].bits |= g->items[i].bits;
             free(g->items[i].path);
         } else
@@ -142,28 +138,17 @@ void git_dirs_settle(struct git_dirs *g, bool (*has)(void *data, const char *pat
     }
 }
 
-static int find_git(void *data, const char *path, size_t n, unsigned bit)
-{
-    const struct git_dirs *g = data;
-    (void)bit;
-    size_t low = 0, high = g->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct folder *f = &g->items[middle];
-        int order = strncmp(f->path, path, n);
-        if (order == 0)
-            order = f->n > n;
-        if (order == 0)
-            return f->is_git;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return 0;
-}
-
 bool git_dirs_refuse(const struct git_dirs *g, const char *path)
 {
-    return each_folder(path, find_git, (void *)g) != 0;
+    size_t n;
+    unsigned bit;
+    for (const char *at = path; git_name_next(path, &at, &n, &bit);) {
+        _cleanup_free_ char *name = strndup(path, n);
+        const struct folder key = {.path = name};
+        const struct folder *f =
+            name && g->count ? bsearch(&key, g->items, g->count, sizeof key, folder_compare) : NULL;
+        if (!name || (f && f->is_git))
+            return true; /* no memory: better refused */
+    }
+    return false;
 }

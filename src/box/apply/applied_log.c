@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "applied_log.h"
 #include "cleanup.h"
+#include "io.h"
 #include "banned.h"
 
 #define ENTRIES_MAX 1000000u
@@ -33,14 +33,6 @@ struct applied_log {
     size_t count, room;
     uint64_t last;
 };
-
-static void store_unref(struct store *s)
-{
-    if (!s || --s->refs)
-        return;
-    cleanup_close(&s->fd);
-    free(s);
-}
 
 static void record_unref(struct record *rec)
 {
@@ -92,34 +84,28 @@ struct applied_log *applied_log_free(struct applied_log *l)
         return NULL;
     for (size_t i = 0; i < l->count; i++)
         record_unref(l->records[i]);
-    store_unref(l->store);
+    if (--l->store->refs == 0) {
+        cleanup_close(&l->store->fd);
+        free(l->store);
+    }
     free(l->records);
     free(l);
     return NULL;
 }
 
-/* A file without a name, in the folder for temporary files that survive in memory-poor systems. */
-static int store_open(struct store *s)
-{
-    if (s->fd >= 0)
-        return 0;
-    const char *folder = getenv("TMPDIR");
-    int fd = open(folder && folder[0] == '/' ? folder : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
-                  0600);
-    if (fd < 0)
-        fd = memfd_create("applied", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    s->fd = fd;
-    return 0;
-}
-
-/* Copies a file to a place of its own in the store. -EFBIG: there is no room for it. */
+/* Copies a file to the end of the store. -EFBIG: there is no room for it. */
 static int store_put(struct store *s, int content, uint64_t size, uint64_t *ret_offset)
 {
-    int r = store_open(s);
-    if (r < 0)
-        return r;
+    if (s->fd < 0) {
+        /* A file without a name, on disk if possible. */
+        const char *folder = getenv("TMPDIR");
+        s->fd = open(folder && folder[0] == '/' ? folder : "/var/tmp",
+                     O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (s->fd < 0)
+            s->fd = memfd_create("applied", MFD_CLOEXEC);
+        if (s->fd < 0)
+            return -errno;
+    }
     uint64_t at = s->used;
     do
         if (size > APPLIED_BYTES_MAX - at)
@@ -128,39 +114,30 @@ static int store_put(struct store *s, int content, uint64_t size, uint64_t *ret_
     for (uint64_t done = 0; done < size;) {
         char space[CHUNK];
         size_t want = size - done < sizeof space ? (size_t)(size - done) : sizeof space;
-        ssize_t n = pread(content, space, want, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        if (pwrite(s->fd, space, (size_t)n, (off_t)(at + done)) != n)
-            return -EIO;
-        done += (uint64_t)n;
+        ssize_t n = io_read_at(content, space, want, done);
+        int r = n < 0              ? (int)n
+                : (size_t)n < want ? -EIO
+                                   : io_write_at(s->fd, space, want, at + done);
+        if (r < 0)
+            return r;
+        done += want;
     }
     *ret_offset = at;
     return 0;
 }
 
-static int log_make_room(struct applied_log *l)
+int applied_log_add(struct applied_log *l, const struct applied_entry *e, int content)
 {
     if (l->count == ENTRIES_MAX)
         return -ENOSPC;
-    if (l->count < l->room)
-        return 0;
-    size_t room = l->room ? l->room * 2 : 16;
-    struct record **records = reallocarray(l->records, room, sizeof(struct record *));
-    if (!records)
-        return -ENOMEM;
-    l->records = records;
-    l->room = room;
-    return 0;
-}
-
-int applied_log_add(struct applied_log *l, const struct applied_entry *e, int content)
-{
-    int r = log_make_room(l);
-    if (r < 0)
-        return r;
+    if (l->count == l->room) {
+        size_t room = l->room ? l->room * 2 : 16;
+        struct record **records = reallocarray(l->records, room, sizeof(struct record *));
+        if (!records)
+            return -ENOMEM;
+        l->records = records;
+        l->room = room;
+    }
     struct record *rec = calloc(1, sizeof *rec);
     if (!rec)
         return -ENOMEM;
@@ -229,6 +206,5 @@ ssize_t applied_log_read(const struct applied_log *l, const struct applied_entry
     if (!e->kept || offset >= e->size)
         return e->kept ? 0 : -ENODATA;
     size_t want = n < e->size - offset ? n : (size_t)(e->size - offset);
-    ssize_t got = pread(l->store->fd, space, want, (off_t)(rec->offset + offset));
-    return got < 0 ? -errno : got;
+    return io_read_at(l->store->fd, space, want, rec->offset + offset);
 }

@@ -4,6 +4,8 @@
  * No code of the agent runs where a diff worker does, but what it reads is hostile, so it is not
  * trusted either: every frame is checked, every list is bounded, and a path is valid by
  * relpath_is_valid() or the answer is refused.
+ *
+ * All functions take a fresh connection to a diff worker and leave closing it to the caller.
  */
 #pragma once
 
@@ -23,8 +25,6 @@ struct changes_entry {
     uint64_t link;      /* the same number for all names of one file; 0: it has one only */
 };
 
-/* All take a fresh connection to a diff worker and leave closing it to the caller. */
-
 /* Hands out the changes in order of their paths; with `folders` also folders that others imply. 0,
  * 1 if the box made more changes than are listed, or an error. */
 int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e),
@@ -33,11 +33,25 @@ int changes_each(int conn, bool folders, int (*each)(void *data, const struct ch
 /* The same as a list; of more than CHANGES_MAX changes it holds the first. */
 int changes_read(int conn, struct box_changes *ret, struct error *err);
 
+/* Appends a change to a list, with a copy of its path. 0 or -ENOMEM. */
+int box_changes_add(struct box_changes *c, const struct box_change *change);
+
 /* Writes the diff to a descriptor. */
 int changes_diff(int conn, bool stat, int out, struct error *err);
 
-/* Sends one request, with a flag (WIRE_K_STAT, WIRE_K_ALL) or 0; the answers are then read with a
- * wire_reader. */
+/* Gets the bytes of a file in order; what lies between them is a hole. A negative answer ends the
+ * transfer. */
+struct fetch_sink {
+    int (*put)(void *data, uint64_t offset, const void *bytes, size_t n);
+    void *data;
+};
+
+/* The content of one changed file, which must come out at `size` bytes, as the list of changes
+ * said. -ECANCELED when the sink ended it (the sink knows why, err is not set). */
+int changes_fetch(int conn, const char *path, uint64_t size, const struct fetch_sink *sink,
+                  struct error *err);
+
+/* Sends one request, with a flag (WIRE_K_STAT, WIRE_K_ALL) or 0. */
 int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag,
                     struct error *err);
 

@@ -1,0 +1,296 @@
+/* The calls of box.h that compare a box with its folder: note, apply, sync; and writing in the box
+ * what came of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "applied_log.h"
+#include "apply.h"
+#include "io.h"
+#include "local_box.h"
+#include "relpath.h"
+#include "banned.h"
+
+int box_edits_add(struct box_edits *l, enum box_edit_kind kind, const char *path, mode_t mode,
+                  struct seen_base *data, const struct identity *id)
+{
+    char *copy = strdup(path);
+    struct box_edit *items = reallocarray(l->items, l->count + 1, sizeof *items);
+    if (items)
+        l->items = items;
+    if (!copy || !items) {
+        free(copy);
+        seen_base_unref(data);
+        return -ENOMEM;
+    }
+    items[l->count] = (struct box_edit){.kind = kind, .path = copy, .mode = mode, .data = data};
+    if (id)
+        items[l->count].id = *id;
+    l->count++;
+    return 0;
+}
+
+void box_edits_free(struct box_edits *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->items[i].path);
+        seen_base_unref(l->items[i].data);
+    }
+    free(l->items);
+    *l = (struct box_edits){0};
+}
+
+static int edit_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct box_edit *)a)->path, ((const struct box_edit *)b)->path);
+}
+
+static int edit_send_frame(int conn, struct buf *out, size_t begin)
+{
+    wire_end(out, begin);
+    return out->failed ? -ENOMEM : wire_send(conn, out, NULL, 0);
+}
+
+/* One request: the guest stages one path with its content, or removes it. A file of the folder has
+ * the size that was announced, whatever happens to it meanwhile: -ESTALE if it became shorter. */
+static int edit_send(int conn, struct buf *out, const struct box_edit *e, int folder)
+{
+    char target[PATH_MAX + 1] = "", space[WIRE_DATA_MAX];
+    _cleanup_fd_ int dir = -1, fd = -1;
+    mode_t mode = S_IFREG | e->mode;
+    uint64_t size = e->data ? e->data->size : 0;
+    if (e->kind == BOX_EDIT_FOLDER) {
+        int r = beneath_open_parent(folder, e->path, &dir);
+        if (r < 0)
+            return r;
+        bool is_link = S_ISLNK(e->id.mode);
+        mode = is_link ? S_IFLNK | 0777 : e->id.mode;
+        ssize_t n = is_link ? readlinkat(dir, relpath_name(e->path), target, sizeof target - 1) : 0;
+        size = is_link ? (uint64_t)n : e->id.size;
+        if (!is_link)
+            fd = openat(dir, relpath_name(e->path),
+                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (n < 0 || (!is_link && fd < 0))
+            return -errno;
+    }
+
+    size_t begin = wire_begin(out, WIRE_STAGE);
+    if (e->kind == BOX_EDIT_GONE)
+        wire_put_str(out, WIRE_K_OWN, e->path);
+    int r = edit_send_frame(conn, out, begin);
+    if (r == 0 && e->kind != BOX_EDIT_GONE) {
+        begin = wire_begin(out, WIRE_ENTRY);
+        wire_put_str(out, WIRE_K_PATH, e->path);
+        wire_put_u64(out, WIRE_K_MODE, mode);
+        wire_put_u64(out, WIRE_K_SIZE, size);
+        if (S_ISLNK(mode))
+            wire_put_str(out, WIRE_K_DATA, target);
+        r = edit_send_frame(conn, out, begin);
+    }
+    for (uint64_t at = 0; r == 0 && !S_ISLNK(mode) && at < size;) {
+        size_t n = size - at < sizeof space ? (size_t)(size - at) : sizeof space;
+        ssize_t got = fd >= 0 ? io_read_at(fd, space, n, at) : (ssize_t)n;
+        if (got != (ssize_t)n)
+            return got < 0 ? (int)got : -ESTALE;
+        begin = wire_begin(out, WIRE_DATA);
+        wire_put(out, WIRE_K_DATA, fd >= 0 ? space : (const char *)e->data->data + at, n);
+        r = edit_send_frame(conn, out, begin);
+        at += n;
+    }
+    if (r < 0)
+        return r;
+    begin = wire_begin(out, WIRE_ENTRY);
+    wire_put_u64(out, WIRE_K_EOF, 1);
+    return edit_send_frame(conn, out, begin);
+}
+
+/* 1: the folder's version is another by now, and nothing was written. */
+static int edit_write(struct box *b, int folder, const struct box_edit *e, struct error *err)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
+    _cleanup_fd_ int conn = -1;
+    int r = box_connect(b, NULL, &conn, err);
+    if (r < 0)
+        return r;
+    pthread_rwlock_rdlock(&b->frozen);
+    r = edit_send(conn, &out, e, folder);
+    pthread_rwlock_unlock(&b->frozen);
+    if (r == -ESTALE || r == -ENOENT)
+        return 1;
+    if (r < 0)
+        return error_errno(err, -r, "cannot write %.300s in the box", e->path);
+    _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
+    struct wire_frame f;
+    do
+        r = changes_answer(&in, &f, err);
+    while (r >= 0 && f.type == WIRE_ENTRY);
+    return r;
+}
+
+/* The box has the folder's version `e->id` now. If that has changed again, the record stays, and
+ * the change is seen. */
+static int edit_record(struct box *b, int folder, const struct box_edit *e)
+{
+    struct identity now;
+    _cleanup_fd_ int dir = -1;
+    const char *name = relpath_name(e->path);
+    if (e->kind == BOX_EDIT_GONE)
+        return seen_set(b->seen, e->path, SEEN_ABSENT, NULL, NULL, false);
+    if (beneath_open_parent(folder, e->path, &dir) < 0 || identity_get(dir, name, &now) < 0 ||
+        !identity_same(&now, &e->id))
+        return 0;
+    return seen_set(b->seen, e->path, SEEN_KNOWN, &now, seen_read_base(b->seen, dir, name, &now),
+                    false);
+}
+
+/* Writes all edits in the box. What changed in the folder meanwhile is left out. */
+static int box_edits_write(struct box *b, int folder, struct box_edits *l, struct error *err)
+{
+    int r = seen_own(&b->seen);
+    if (r == 0 && l->count)
+        qsort(l->items, l->count, sizeof *l->items, edit_compare);
+    for (size_t i = 0; r != -ENOMEM && i < l->count; i++) {
+        r = edit_write(b, folder, &l->items[i], err);
+        if (r < 0)
+            return r;
+        if (r == 0)
+            r = edit_record(b, folder, &l->items[i]);
+    }
+    return r == -ENOMEM ? error_errno(err, ENOMEM, "cannot write in the box") : 0;
+}
+
+void box_track(struct box *b)
+{
+    b->tracks = b->mode == BOX_COW && b->folder >= 0;
+}
+
+static int diff_worker_connect(void *worker, int *ret_fd)
+{
+    return machine_connect(worker, NULL, ret_fd);
+}
+
+int box_view_note(struct box_view *v, struct error *err)
+{
+    struct box *b = v->box;
+    _cleanup_fd_ int conn = -1;
+    if (b->folder < 0)
+        return 0;
+    int r = seen_own(&b->seen);
+    if (r == 0)
+        r = diff_worker_connect(v->diff_worker, &conn);
+    if (r < 0)
+        return error_errno(err, -r, "cannot record what the folder has");
+    return seen_note_touched(b->seen, b->folder, b->fresh_ns, conn, err);
+}
+
+/* Notes; if no process has anything open, everything is looked up anew from now on. */
+static int box_view_note_fresh(struct box_view *v, struct error *err)
+{
+    int r = box_view_note(v, err);
+    if (r == 0 && v->alone)
+        v->box->fresh_ns = v->began_ns;
+    return r;
+}
+
+int local_note_seen(struct box *b, struct error *err)
+{
+    struct box_view v;
+    struct usage now;
+    if (!b->tracks || box_wait(b, NULL) < 0)
+        return 0;
+    machine_usage(b->machine, USAGE_DISK_STATE, &now);
+    if (now.disk_state == b->noted_disk_state)
+        return 0;
+    int r = box_view_open(b, NULL, -1, &v, err);
+    if (r < 0)
+        return r;
+    r = box_view_note_fresh(&v, err);
+    if (r == 0)
+        b->noted_disk_state = now.disk_state;
+    box_view_close(&v);
+    return r;
+}
+
+/* The person may have removed the folder and made it again: then the box's base is a folder without
+ * a name, and a new one is not what the box worked on. *ret: the folder to work on. */
+static int box_open_folder(const struct box *b, const struct apply_options *o, int *ret,
+                           struct error *err)
+{
+    struct identity ours, now;
+    if (b->folder < 0)
+        return error_set(err, EINVAL, "this box has no folder to apply its changes to");
+    if (b->mode != BOX_COW)
+        return box_require_cow(b, err);
+    int r = identity_get(b->folder, "", &ours);
+    if (r < 0)
+        return error_errno(err, -r, "cannot look at the folder %s", b->workspace);
+    _cleanup_fd_ int fd = open(b->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(
+            err, ESTALE,
+            "the folder %s was removed or moved since the box started; the box's changes are still "
+            "in the box: see them with 'hutch box diff', save them with 'hutch box diff ID >FILE'",
+            b->workspace);
+    bool same = identity_get(fd, "", &now) == 0 && identity_same_inode(&ours, &now);
+    if (!same && !o->replaced_folder)
+        return error_set(
+            err, ESTALE,
+            "the folder %s was replaced since the box started, and what it held is gone; the box's "
+            "changes are still in the box: see them with 'hutch box diff', or write them to the "
+            "new folder with 'hutch box apply --new-folder ID'",
+            b->workspace);
+    *ret = TAKE_FD(fd);
+    return 0;
+}
+
+/* Apply and sync are the same but for their direction: the box stands still, what it saw is noted,
+ * the folder and the box are compared, and what the box gets is written once its processes go on. */
+static int box_exchange(struct box *b, bool apply, const struct apply_options *o,
+                        const struct apply_report *report, struct error *err)
+{
+    static const struct apply_options DEFAULTS = {0};
+    struct box_view v;
+    _cleanup_fd_ int folder = -1;
+    o = o ? o : &DEFAULTS;
+    int r = box_open_folder(b, o, &folder, err);
+    if (r == 0 && apply && !b->log && !(b->log = applied_log_new()))
+        r = error_errno(err, ENOMEM, "cannot apply the changes");
+    if (r < 0)
+        return r;
+    box_time_after_now(); /* what the person just saved counts as older than what follows */
+    r = box_view_open(b, NULL, -1, &v, err);
+    if (r < 0)
+        return r;
+    r = box_view_note_fresh(&v, err);
+    struct apply ap = {.folder = folder,
+                       .seen = b->seen,
+                       .log = apply ? b->log : NULL,
+                       .options = o,
+                       .report = report,
+                       .connect = diff_worker_connect,
+                       .data = v.diff_worker,
+                       .bytes_max = apply ? b->limits.disk : 0,
+                       .locks = apply};
+    if (r == 0)
+        r = apply ? apply_changes(&ap, err) : sync_folder(&ap, err);
+    box_view_close(&v);
+    int written = ap.edits.count ? box_edits_write(b, folder, &ap.edits, r < 0 ? NULL : err) : 0;
+    box_edits_free(&ap.edits);
+    return r >= 0 && written < 0 ? written : r;
+}
+
+int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
+                struct error *err)
+{
+    return box_exchange(b, true, o, report, err);
+}
+
+int local_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
+               struct error *err)
+{
+    return box_exchange(b, false, o, report, err);
+}
