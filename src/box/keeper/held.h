@@ -1,14 +1,14 @@
 /*
  * The boxes that a keeper holds, and who is using them.
  *
- * A held box has a name, a listener and, behind one pointer, its innards: the struct box itself,
- * which `restore` replaces. A request works on the innards that it found when it entered; whoever
- * retires innards first asks the requests in them to end, waits until they left, and only then
+ * A held box has a name, a listener and, behind one pointer, its instance: the struct box itself,
+ * which `restore` replaces. A request works on the instance that it found when it entered; whoever
+ * retires an instance first asks the requests in it to end, waits until they left, and only then
  * closes the box.
  *
  * Two kinds of locks. `keeper.lock` guards the lists and pointers here and is held for moments.
- * `held.owner` is held during calls of box.h that belong to a box's owner (all but box_exec), for
- * as long as they take; it is taken first.
+ * `held.owner` is held during calls of box.h that belong to a box's owner (all but box_exec and
+ * box_connect), for as long as they take; it is taken first.
  */
 #pragma once
 
@@ -19,12 +19,12 @@
 struct request {
     struct keeper *keeper;
     struct held *held;
-    struct innards *in; /* while entered */
+    struct instance *instance; /* while entered */
     int conn; /* to the client; its reading end is shut to end a command; -1: there is none */
     struct request *next;
 };
 
-struct innards {
+struct instance {
     struct box *box;
     struct request *requests;
 };
@@ -39,12 +39,12 @@ struct held {
     int listener;
     int64_t born, used; /* used: when a request last ended */
     struct keeper_life life;
-    struct snapshot *origin; /* what the box was when it began */
-    bool ending;             /* the keeper's loop has begun to remove it */
+    bool ending; /* the keeper's loop has begun to remove it */
     bool removed;
     size_t refs; /* requests that point here */
     pthread_mutex_t owner;
-    struct innards *in;
+    struct instance *instance;
+    struct snapshot *origin; /* what the box was when it began */
     struct kept_snapshot *snapshots;
     size_t n_snapshots;
     unsigned last_snapshot;
@@ -58,34 +58,29 @@ struct keeper {
     int epoll; /* all listeners, and: */
     int wake;  /* an eventfd: the lists changed */
     pthread_mutex_t lock;
-    pthread_cond_t left; /* a request left its innards */
+    pthread_cond_t left; /* a request left its instance */
     struct held *boxes;
 };
 
-int keeper_init(struct keeper *k, struct error *err);
-
-/* Gives a box a name and a listener. Takes the box over, also on failure. */
-int held_add(struct keeper *k, struct box *b, const struct keeper_life *life,
-             struct registry_id *ret, struct error *err);
+/* Gives a box a name and a listener, and takes the box over, also on failure. *ret has a reference,
+ * for held_unref(). */
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct held **ret,
+             struct error *err);
+void held_unref(struct keeper *k, struct held *h);
 
 /* When its time to live ends; 0: never. The lock is held. */
 int64_t held_until(const struct held *h);
 
-/* Enters the present innards; -ENOENT once the box is removed. */
+/* Enters the present instance; -ENOENT once the box is removed. */
 int held_enter(struct request *q, struct error *err);
 void held_leave(struct request *q);
 
-/* Puts new innards in place of the old, which are retired. The owner lock is held. Takes the box
- * over. */
+/* Puts a new box in place of the present one. The owner lock is held. Takes the box over. */
 int held_replace(struct keeper *k, struct held *h, struct box *b, struct error *err);
 
 /* Takes the name away, ends what runs and closes the box. False if somebody else does so already.
  * The caller holds a reference. */
 bool held_remove(struct keeper *k, struct held *h);
 
-/* Frees the removed boxes that nobody points to any more. For the thread that waits for the
- * listeners only.
- */
-void held_reap(struct keeper *k);
-
-void keeper_wake(struct keeper *k);
+/* Serves one request of a client and closes the connection (serve.c). */
+void keeper_serve(struct request *q);

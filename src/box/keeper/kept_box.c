@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "local_box.h"
+#include "changes.h"
 #include "io.h"
 #include "keeper.h"
 #include "keeper_wire.h"
@@ -103,74 +104,6 @@ static int kept_connect(struct box *b, struct buf *request, int *ret_fd, struct 
     return 0;
 }
 
-static void command_put(struct buf *out, const struct box_command *c)
-{
-    for (char *const *arg = c->argv; arg && *arg; arg++)
-        wire_put_str(out, WIRE_K_ARG, *arg);
-    for (char *const *env = c->env; env && *env; env++)
-        wire_put_str(out, WIRE_K_ENV, *env);
-    if (c->cwd)
-        wire_put_str(out, WIRE_K_CWD, c->cwd);
-    if (c->shell) {
-        wire_put_str(out, KEEPER_K_SHELL, c->shell);
-        wire_put_str(out, KEEPER_K_SCRIPT, c->script);
-        wire_put_u64(out, WIRE_K_BACKGROUND, c->background);
-    }
-    if (c->input)
-        wire_put(out, KEEPER_K_INPUT, c->input, c->n_input);
-    wire_put_u64(out, KEEPER_K_TTY, c->tty);
-    wire_put_u64(out, KEEPER_K_CAPTURE, c->capture);
-    wire_put_u64(out, KEEPER_K_TIMEOUT_NS, (uint64_t)c->timeout_ns);
-    wire_put_u64(out, KEEPER_K_CPU_TIME_NS, (uint64_t)c->cpu_time_ns);
-}
-
-static int result_add_output(struct box_result *result, const struct wire_frame *f)
-{
-    struct buf *to[] = {
-        [KEEPER_OUT_HEAD] = &result->out.head,
-        [KEEPER_OUT_TAIL] = &result->out.tail,
-        [KEEPER_ERR_HEAD] = &result->err.head,
-        [KEEPER_ERR_TAIL] = &result->err.tail,
-    };
-    struct wire_field field;
-    uint64_t stream = wire_find_u64(f, WIRE_K_STREAM, 0);
-    if (stream >= ARRAY_SIZE(to) || !to[stream] || !wire_find(f, WIRE_K_DATA, &field))
-        return -EPROTO;
-    return buf_append(to[stream], field.data, field.size);
-}
-
-static void result_read(struct box_result *result, const struct wire_frame *f)
-{
-    struct wire_field field;
-    _cleanup_free_ char *failure = wire_find_str(f, WIRE_K_TEXT);
-    snprintf(result->failure, sizeof result->failure, "%s", failure ? failure : "");
-    result->exit_code = (int)wire_find_u64(f, WIRE_K_EXIT_CODE, 0);
-    result->signal = (int)wire_find_u64(f, WIRE_K_TERM_SIGNAL, 0);
-    result->limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
-    result->duration_ns = (int64_t)wire_find_u64(f, WIRE_K_DURATION_NS, 0);
-    result->cpu_ns = (int64_t)wire_find_u64(f, KEEPER_K_CPU_NS, 0);
-    result->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
-    result->out.total = wire_find_u64(f, KEEPER_K_OUT_TOTAL, 0);
-    result->err.total = wire_find_u64(f, KEEPER_K_ERR_TOTAL, 0);
-    result->out_error = (int)wire_find_u64(f, KEEPER_K_OUT_ERROR, 0);
-    result->state = (enum wire_state)wire_find_u64(f, WIRE_K_STATE, 0);
-    result->handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
-    result->cwd = wire_find_str(f, WIRE_K_CWD);
-    result->notes = wire_find_str(f, WIRE_K_NOTE);
-    result->output_path = wire_find_str(f, WIRE_K_OUTPUT_PATH);
-    result->refused = calloc(BOX_REFUSALS_MAX, sizeof *result->refused);
-    for (size_t at = 0;
-         result->refused && result->n_refused < BOX_REFUSALS_MAX && wire_next(f, &at, &field);) {
-        struct box_refusal *r = &result->refused[result->n_refused];
-        bool is_private = field.key == KEEPER_K_REFUSED_PRIVATE;
-        if ((!is_private && field.key != KEEPER_K_REFUSED) || field.size >= sizeof r->target)
-            continue;
-        memcpy(r->target, field.data, field.size);
-        r->is_private = is_private;
-        result->n_refused++;
-    }
-}
-
 /* Moves what is in the pipe to the sink. False at its end. */
 static bool sink_drain_once(int from, const struct box_sink *sink)
 {
@@ -181,7 +114,8 @@ static bool sink_drain_once(int from, const struct box_sink *sink)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-/* Waits for the first piece of the answer, for the caller's cancel, and for output to the sink. */
+/* Waits for the first piece of the answer, for the caller's cancel, and for output to the sink. All
+ * output has come by then, since the keeper closes its end of the pipe after the answer. */
 static int exec_wait(struct keeper_ask *a, const struct box_command *c, int *output,
                      struct error *err)
 {
@@ -198,32 +132,13 @@ static int exec_wait(struct keeper_ask *a, const struct box_command *c, int *out
         if (n > 0 && fds[2].revents && !sink_drain_once(*output, c->sink))
             close(TAKE_FD(*output));
         if (n > 0 && fds[0].revents)
-            return 0;
+            break;
         if (ticks)
             c->sink->tick(c->sink->data);
     }
-}
-
-/* Sends the command and waits until there is an answer; all output has come to the sink by then,
- * since the keeper closes its end of the pipe after the answer. */
-static int exec_send(struct keeper_ask *a, const struct box_command *c, struct error *err)
-{
-    _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int ends[2] = {-1, -1};
-    if (c->sink && pipe2(ends, O_CLOEXEC) < 0)
-        return error_errno(err, errno, "cannot make a pipe");
-    _cleanup_fd_ int ours = ends[0];
-    _cleanup_fd_ int theirs = ends[1];
-    int out = theirs >= 0 ? theirs : c->out >= 0 ? c->out : null;
-    int fds[] = {c->in >= 0 ? c->in : null, out, c->err >= 0 ? c->err : null};
-    int r = ask_send(a, fds, ARRAY_SIZE(fds), err);
-    if (theirs >= 0)
-        close(TAKE_FD(theirs));
-    if (r == 0)
-        r = exec_wait(a, c, &ours, err);
-    while (r == 0 && ours >= 0 && sink_drain_once(ours, c->sink))
+    while (*output >= 0 && sink_drain_once(*output, c->sink))
         ;
-    return r;
+    return 0;
 }
 
 static int kept_exec(struct box *b, const struct box_command *c, struct box_result *ret,
@@ -232,51 +147,48 @@ static int kept_exec(struct box *b, const struct box_command *c, struct box_resu
     const struct box_capture unlimited = {.head = BUF_INIT(SIZE_MAX / 2),
                                           .tail = BUF_INIT(SIZE_MAX / 2)};
     _cleanup_(box_result_free) struct box_result result = {.out = unlimited, .err = unlimited};
+    struct buf *const kept[] = {[KEEPER_OUT_HEAD] = &result.out.head,
+                                [KEEPER_OUT_TAIL] = &result.out.tail,
+                                [KEEPER_ERR_HEAD] = &result.err.head,
+                                [KEEPER_ERR_TAIL] = &result.err.tail};
     _cleanup_ask_ struct keeper_ask a;
     int r = ask_begin(&a, b, KEEPER_EXEC, err);
     if (r < 0)
         return r;
-    command_put(&a.out, c);
-    r = exec_send(&a, c, err);
+    keeper_put_command(&a.out, c);
+
+    _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int ends[2] = {-1, -1};
+    if (c->sink && pipe2(ends, O_CLOEXEC) < 0)
+        return error_errno(err, errno, "cannot make a pipe");
+    _cleanup_fd_ int ours = ends[0];
+    int out = ends[1] >= 0 ? ends[1] : c->out >= 0 ? c->out : null;
+    int fds[] = {c->in >= 0 ? c->in : null, out, c->err >= 0 ? c->err : null};
+    r = ask_send(&a, fds, ARRAY_SIZE(fds), err);
+    cleanup_close(&ends[1]);
+    if (r == 0)
+        r = exec_wait(&a, c, &ours, err);
     while (r == 0) {
         struct wire_frame frame;
+        struct wire_field data;
         r = ask_next(&a, &frame, err);
         if (r < 0)
             return r;
         if (frame.type == WIRE_RESULT) {
-            result_read(&result, &frame);
+            keeper_find_result(&frame, &result);
             *ret = result;
             result = (struct box_result){0};
             return 0;
         }
-        r = frame.type == (enum wire_type)KEEPER_KEPT ? result_add_output(&result, &frame) : 0;
+        uint64_t stream = wire_find_u64(&frame, WIRE_K_STREAM, 0);
+        if (stream >= ARRAY_SIZE(kept) || !kept[stream] || !wire_find(&frame, WIRE_K_DATA, &data))
+            return error_set(err, EPROTO, "the keeper of the box '%s' sent a malformed answer",
+                             a.id);
+        r = buf_append(kept[stream], data.data, data.size);
         if (r < 0)
             return error_errno(err, -r, "cannot keep the output of the command");
     }
     return r;
-}
-
-static int changes_add(struct box_changes *changes, const struct wire_frame *f)
-{
-    struct box_change change = {
-        .kind = (enum wire_change)wire_find_u64(f, WIRE_K_KIND, 0),
-        .mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0),
-        .size = wire_find_u64(f, WIRE_K_SIZE, 0),
-        .path = wire_find_str(f, WIRE_K_PATH),
-    };
-    size_t n = changes->count;
-    if (!change.path)
-        return -ENOMEM;
-    if ((n & (n - 1)) == 0) { /* grown to each power of two */
-        struct box_change *more = reallocarray(changes->items, n ? 2 * n : 1, sizeof *more);
-        if (!more) {
-            free(change.path);
-            return -ENOMEM;
-        }
-        changes->items = more;
-    }
-    changes->items[changes->count++] = change;
-    return 0;
 }
 
 static int kept_changes(struct box *b, struct box_changes *ret, struct error *err)
@@ -287,8 +199,18 @@ static int kept_changes(struct box *b, struct box_changes *ret, struct error *er
     int r = ask_begin(&a, b, KEEPER_CHANGES, err);
     if (r == 0)
         r = ask_send(&a, NULL, 0, err);
-    while (r == 0 && (r = ask_next(&a, &frame, err)) > 0 && frame.type == WIRE_ENTRY)
-        r = changes_add(&changes, &frame) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    while (r == 0 && (r = ask_next(&a, &frame, err)) > 0 && frame.type == WIRE_ENTRY) {
+        _cleanup_free_ char *path = wire_find_str(&frame, WIRE_K_PATH);
+        const struct box_change change = {
+            .kind = (enum wire_change)wire_find_u64(&frame, WIRE_K_KIND, 0),
+            .mode = (mode_t)wire_find_u64(&frame, WIRE_K_MODE, 0),
+            .size = wire_find_u64(&frame, WIRE_K_SIZE, 0),
+            .path = path,
+        };
+        r = path ? box_changes_add(&changes, &change) : -ENOMEM;
+        if (r < 0)
+            error_errno(err, ENOMEM, "cannot list the changes");
+    }
     if (r < 0)
         return r;
     *ret = changes;
@@ -355,7 +277,7 @@ static int apply_or_sync(struct box *b, enum keeper_type type, const struct appl
             return (int)wire_find_u64(&frame, WIRE_K_COUNT, 0);
         _cleanup_free_ char *path = wire_find_str(&frame, WIRE_K_PATH);
         _cleanup_free_ char *why = wire_find_str(&frame, WIRE_K_TEXT);
-        if (path && report && report->say)
+        if (path && report)
             report->say(report->data, path,
                         (enum apply_outcome)wire_find_u64(&frame, WIRE_K_KIND, APPLY_REFUSED), why);
     }
@@ -374,14 +296,20 @@ static int kept_sync(struct box *b, const struct apply_options *o,
     return apply_or_sync(b, KEEPER_SYNC, o, report, err);
 }
 
-static int kept_note_seen(struct box *b, struct error *err)
+/* A request without fields, of whose result nothing is read. */
+static int ask_plain(struct box *b, enum keeper_type type, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
-    int r = ask_begin(&a, b, KEEPER_NOTE, err);
+    int r = ask_begin(&a, b, type, err);
     if (r == 0)
         r = ask_result(&a, &frame, err);
     return r < 0 ? r : 0;
+}
+
+static int kept_note_seen(struct box *b, struct error *err)
+{
+    return ask_plain(b, KEEPER_NOTE, err);
 }
 
 static int kept_adjust(struct box *b, const struct box_options *o, unsigned fields,
@@ -400,10 +328,7 @@ static int kept_adjust(struct box *b, const struct box_options *o, unsigned fiel
         wire_put_str(&a.out, KEEPER_K_HOST, o->hosts[i]);
     for (size_t i = 0; i < o->n_net_env; i++)
         wire_put_str(&a.out, KEEPER_K_NET_ENV, o->net_env[i]);
-    wire_put_u64(&a.out, KEEPER_K_MEMORY, o->limits.memory);
-    wire_put_u64(&a.out, KEEPER_K_PIDS, o->limits.pids);
-    wire_put_u64(&a.out, KEEPER_K_MILLICPUS, (uint64_t)(o->limits.cpus * 1000 + 0.5));
-    wire_put_u64(&a.out, KEEPER_K_TIMEOUT_NS, (uint64_t)o->limits.timeout_ns);
+    keeper_put_limits(&a.out, &o->limits);
     r = ask_result(&a, &frame, err);
     return r < 0 ? r : 0;
 }
@@ -430,10 +355,7 @@ static int kept_info(struct box *b, struct box_info *ret, struct error *err)
         .snapshots = wire_find_u64(&f, KEEPER_K_SNAPSHOTS, 0),
         .workspace = wire_find_str(&f, WIRE_K_PATH),
         .net = wire_find_str(&f, KEEPER_K_NET),
-        .limits = {.memory = wire_find_u64(&f, KEEPER_K_MEMORY, 0),
-                   .pids = wire_find_u64(&f, KEEPER_K_PIDS, 0),
-                   .cpus = (double)wire_find_u64(&f, KEEPER_K_MILLICPUS, 0) / 1000,
-                   .timeout_ns = (int64_t)wire_find_u64(&f, KEEPER_K_TIMEOUT_NS, 0)},
+        .limits = keeper_find_limits(&f),
     };
     return 0;
 }
@@ -450,14 +372,15 @@ static const struct box_ops KEPT_BOX = {
     .info = kept_info,
 };
 
-static int kept_box_new(int registry, const struct registry_id *id, struct box **ret,
+/* Takes the registry's descriptor over if it succeeds. */
+static int kept_box_new(int *registry, const struct registry_id *id, struct box **ret,
                         struct error *err)
 {
     struct box *b = box_new();
     if (!b)
         return error_set(err, ENOMEM, "no memory");
     b->ops = &KEPT_BOX;
-    b->registry = registry;
+    b->registry = TAKE_FD(*registry);
     b->id = *id;
     *ret = b;
     return 0;
@@ -467,11 +390,7 @@ int keeper_attach(const struct registry_id *id, struct box **ret, struct error *
 {
     _cleanup_fd_ int registry = -1;
     int r = registry_open(true, &registry, err);
-    if (r == 0)
-        r = kept_box_new(registry, id, ret, err);
-    if (r == 0)
-        (void)TAKE_FD(registry);
-    return r;
+    return r < 0 ? r : kept_box_new(&registry, id, ret, err);
 }
 
 int keeper_find(const char *given, struct box **ret, struct error *err)
@@ -483,11 +402,7 @@ int keeper_find(const char *given, struct box **ret, struct error *err)
         return error_set(err, ENOENT, "there is no box '%s': no boxes are running", given);
     if (r == 0)
         r = registry_find(registry, given, &id, err);
-    if (r == 0)
-        r = kept_box_new(registry, &id, ret, err);
-    if (r == 0)
-        (void)TAKE_FD(registry);
-    return r;
+    return r < 0 ? r : kept_box_new(&registry, &id, ret, err);
 }
 
 /* The result of a fork or restore; what comes before it is for the report. */
@@ -563,10 +478,5 @@ int keeper_restore(struct box *b, const char *name, const struct restore_report 
 
 int keeper_remove(struct box *b, struct error *err)
 {
-    _cleanup_ask_ struct keeper_ask a;
-    struct wire_frame frame;
-    int r = ask_begin(&a, b, KEEPER_REMOVE, err);
-    if (r == 0)
-        r = ask_result(&a, &frame, err);
-    return r < 0 ? r : 0;
+    return ask_plain(b, KEEPER_REMOVE, err);
 }

@@ -1,8 +1,8 @@
-/* What clients and keepers say to each other, in frames of wire.h: its own types and a few keys
- * beside those there. */
+/* What clients (kept_box.c) and keepers (serve.c) send each other, in frames of wire.h: their own
+ * types, and a few keys beside those there. */
 #pragma once
 
-#include "wire.h"
+#include "box.h"
 
 enum keeper_type {
     KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… RESULT */
@@ -13,8 +13,8 @@ enum keeper_type {
     KEEPER_APPLY,    /* an apply_options → ENTRY(PATH KIND TEXT)… RESULT(COUNT) */
     KEEPER_REMOVE,   /* → RESULT */
     KEEPER_INFO,     /* → RESULT */
-    KEEPER_CONNECT,  /* and a frame for the guest → RESULT + 1 fd, the stream that it answers on */
-    KEEPER_CHANGES,  /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
+    KEEPER_CONNECT, /* and a frame for the guest → RESULT + 1 fd, the stream that it answers on */
+    KEEPER_CHANGES, /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
     KEEPER_KEPT, /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream
                   */
     KEEPER_SYNC, /* like APPLY */
@@ -60,3 +60,28 @@ enum keeper_stream {
     KEEPER_ERR_HEAD,
     KEEPER_ERR_TAIL,
 };
+
+/* Both directions of what takes more than a few fields, side by side in keeper_wire.c. */
+
+/* A command without its descriptors, sink and cancel. What is found points into memory that
+ * keeper_command_free() frees, and into the frame. */
+struct keeper_command {
+    struct box_command command;
+    char **argv, **env;
+    char *cwd, *shell, *script;
+};
+void keeper_put_command(struct buf *out, const struct box_command *c);
+int keeper_find_command(const struct wire_frame *f, struct keeper_command *ret);
+void keeper_command_free(struct keeper_command *c);
+
+/* A result without its captured output, which goes in KEEPER_KEPT frames; only its totals. */
+void keeper_put_result(struct buf *out, const struct box_result *r);
+void keeper_find_result(const struct wire_frame *f, struct box_result *r);
+
+/* The limits that can change while a box lives. */
+void keeper_put_limits(struct buf *out, const struct box_limits *l);
+struct box_limits keeper_find_limits(const struct wire_frame *f);
+
+/* All fields of one key as a NULL-terminated list of strings, in one block of memory that starts
+ * with the list; NULL without memory, or if one of them holds a NUL. */
+char **keeper_find_strings(const struct wire_frame *f, uint16_t key, size_t *ret_n);
