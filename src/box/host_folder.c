@@ -26,18 +26,6 @@
 #define CONFIGFS_MAGIC   0x62656570
 #define RPC_PIPEFS_MAGIC 0x67596969
 
-static const char WHY_ROOT[] =
-    "it is the root folder of this host, and the box would see all of it; name a"
-    " folder below it";
-static const char WHY_KERNEL[] =
-    "it belongs to the kernel, and its files act on the host; copy what you need"
-    " to another folder";
-static const char WHY_HOME[] =
-    "it is or holds your home folder, and the box could change every file there;"
-    " name a folder below your home, or use mode cow";
-static const char WHY_MOUNT[] =
-    "the host's root folder or a filesystem of the kernel is mounted inside it;"
-    " name a folder without such a mount";
 static const char WHY_GONE[] = "it cannot be opened";
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -67,8 +55,7 @@ static int host_path_resolve(const char *given, int flags, char **ret_path, mode
         return -ENAMETOOLONG;
     path[n] = 0;
     /* A folder that was deleted, or that lies outside of this process's root, has no name that
-     * leads to it.
-     */
+     * leads to it. */
     if (stat(path, &named) < 0)
         return -errno;
     if (path[0] != '/' || !is_same_file(&opened, &named))
@@ -102,119 +89,88 @@ int host_share_resolve(const char *given, char **ret_path, bool *ret_is_file)
     return 0;
 }
 
-static bool is_kernel_filesystem(int fd)
+/* Why no box may see this folder or file, not even to read it; else NULL. */
+static const char *path_refuse(const char *path, struct stat *ret)
 {
-    static const unsigned long MAGICS[] = {
+    static const unsigned long KERNEL_MAGICS[] = {
         PROC_SUPER_MAGIC,   SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
         DEVPTS_SUPER_MAGIC, DEBUGFS_MAGIC,  TRACEFS_MAGIC,      SECURITYFS_MAGIC,
         BPF_FS_MAGIC,       EFIVARFS_MAGIC, SELINUX_MAGIC,      SMACK_MAGIC,
         PSTOREFS_MAGIC,     BINFMTFS_MAGIC, NSFS_MAGIC,         MQUEUE_MAGIC,
         FUSECTL_MAGIC,      CONFIGFS_MAGIC, RPC_PIPEFS_MAGIC,   RDTGROUP_SUPER_MAGIC,
     };
+    static const char *const KERNEL_TREES[] = {"/proc", "/sys", "/dev"};
+    struct stat st, root, dev;
     struct statfs fs;
-    if (fstatfs(fd, &fs) < 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_SIZE(MAGICS); i++)
-        if ((unsigned long)fs.f_type == MAGICS[i])
-            return true;
-    return false;
-}
-
-/* devtmpfs reports itself as tmpfs, and in containers /dev is one: the device number tells it
- * apart. */
-static bool is_on_dev(const struct stat *st, const struct stat *root)
-{
-    struct stat dev;
-    return stat("/dev", &dev) == 0 && dev.st_dev != root->st_dev && dev.st_dev == st->st_dev;
-}
-
-/* A folder inside /dev/shm is a folder in memory like any other; /dev/shm itself is shared by all
- * programs.
- */
-static bool is_named_as_kernels(const char *path)
-{
-    static const char *const TREES[] = {"/proc", "/sys", "/dev"};
-    if (path_is_below(path, "/dev/shm"))
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(TREES); i++)
-        if (strcmp(path, TREES[i]) == 0 || path_is_below(path, TREES[i]))
-            return true;
-    return false;
-}
-
-static const char *refuse_one(const char *path, struct stat *ret)
-{
-    struct stat st, root;
     _cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || stat("/", &root) < 0)
         return WHY_GONE;
     if (is_same_file(&st, &root))
-        return WHY_ROOT;
-    if (is_named_as_kernels(path) || is_kernel_filesystem(fd) || is_on_dev(&st, &root))
-        return WHY_KERNEL;
+        return "it is the root folder of this host, and the box would see all of it; name a"
+               " folder below it";
+    bool of_kernel = fstatfs(fd, &fs) < 0;
+    for (size_t i = 0; !of_kernel && i < ARRAY_SIZE(KERNEL_MAGICS); i++)
+        of_kernel = (unsigned long)fs.f_type == KERNEL_MAGICS[i];
+    /* A folder inside /dev/shm is a folder in memory like any other; /dev/shm itself is shared by
+     * all programs. */
+    for (size_t i = 0; i < ARRAY_SIZE(KERNEL_TREES) && !path_is_below(path, "/dev/shm"); i++)
+        of_kernel |= strcmp(path, KERNEL_TREES[i]) == 0 || path_is_below(path, KERNEL_TREES[i]);
+    /* devtmpfs reports itself as tmpfs, and in containers /dev is one: the device number tells it
+     * apart. */
+    of_kernel |= stat("/dev", &dev) == 0 && dev.st_dev != root.st_dev && dev.st_dev == st.st_dev;
+    if (of_kernel)
+        return "it belongs to the kernel, and its files act on the host; copy what you need"
+               " to another folder";
     *ret = st;
     return NULL;
 }
 
-/* Is it the home folder, or does the home folder lie in it? */
-static bool holds_home(const struct stat *st)
-{
-    const char *home = getenv("HOME");
-    _cleanup_free_ char *path = NULL;
-    if (!home || !*home || host_folder_resolve(home, &path) < 0 || !path)
-        return false;
-    while (*path) {
-        struct stat at;
-        if (stat(path, &at) == 0 && is_same_file(&at, st))
-            return true;
-        *strrchr(path, '/') = 0;
-    }
-    return false;
-}
-
-/* The kernel writes blanks, line ends and backslashes of a path as \ooo. By hand, because the
- * getmntent() of musl leaves them as they are and that of glibc does not. */
-static void mount_path_decode(char *path)
-{
-    char *to = path;
-    for (const char *at = path; *at; to++) {
-        bool octal = at[0] == '\\' && strspn(at + 1, "01234567") >= 3;
-        *to = octal ? (char)((at[1] - '0') << 6 | (at[2] - '0') << 3 | (at[3] - '0')) : *at;
-        at += octal ? 4 : 1;
-    }
-    *to = 0;
-}
-
 /* A folder that a box writes to is shown with all that is mounted inside it. */
-static bool holds_refused_mount(const char *path)
+static bool folder_has_refused_mount(const char *path)
 {
     _cleanup_free_ char *line = NULL;
+    _cleanup_fclose_ FILE *mounts = fopen("/proc/self/mountinfo", "re");
     size_t size = 0;
-    bool found = false;
-    FILE *mounts = fopen("/proc/self/mountinfo", "re");
     if (!mounts)
         return true;
-    while (!found && getline(&line, &size, mounts) > 0) {
+    while (getline(&line, &size, mounts) > 0) {
         _cleanup_free_ char *at = NULL;
         struct stat st;
         if (sscanf(line, "%*s %*s %*s %*s %ms", &at) != 1)
             continue;
-        mount_path_decode(at);
-        const char *why = path_is_below(at, path) ? refuse_one(at, &st) : NULL;
-        found =
-            why && why != WHY_GONE; /* what this user cannot open, a box of theirs cannot either */
+        /* The kernel writes blanks, line ends and backslashes as \ooo. Decoded by hand, because the
+         * getmntent() of musl leaves them as they are and that of glibc does not. */
+        char *to = at;
+        for (const char *from = at; *from; to++) {
+            bool octal = from[0] == '\\' && strspn(from + 1, "01234567") >= 3;
+            *to = octal ? (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'))
+                        : *from;
+            from += octal ? 4 : 1;
+        }
+        *to = 0;
+        const char *why = path_is_below(at, path) ? path_refuse(at, &st) : NULL;
+        if (why && why != WHY_GONE) /* what this user cannot open, a box of theirs cannot either */
+            return true;
     }
-    fclose(mounts);
-    return found;
+    return false;
 }
 
 const char *host_folder_refuse(const char *path, bool writable)
 {
-    struct stat st;
-    const char *why = refuse_one(path, &st);
+    struct stat st, at;
+    const char *why = path_refuse(path, &st);
     if (why || !writable)
         return why;
-    if (holds_home(&st))
-        return WHY_HOME;
-    return holds_refused_mount(path) ? WHY_MOUNT : NULL;
+    const char *home = getenv("HOME");
+    _cleanup_free_ char *above = NULL;
+    if (home && *home && host_folder_resolve(home, &above) < 0)
+        above = NULL;
+    for (; above && *above; *strrchr(above, '/') = 0)
+        if (stat(above, &at) == 0 && is_same_file(&at, &st))
+            return "it is or holds your home folder, and the box could change every file there;"
+                   " name a folder below your home, or use mode cow";
+    if (folder_has_refused_mount(path))
+        return "the host's root folder or a filesystem of the kernel is mounted inside it;"
+               " name a folder without such a mount";
+    return NULL;
 }

@@ -108,39 +108,11 @@ static int resolve_file(struct apply *ap, const struct apply_path *p, const stru
     return outcome(ap, APPLY_CONFLICT, why);
 }
 
-/* Somebody else's version is in the place: it may be the same, or one that can be merged. */
-static int settle_file(struct apply *ap, const struct apply_path *p, const struct changes_entry *e,
-                       struct error *err)
-{
-    int r = apply_is_same(ap, p, e, err);
-    if (r < 0)
-        return r;
-    if (r)
-        return record(ap, e->path, &p->now,
-                      seen_read_base(ap->seen, p->dir, relpath_name(e->path), &p->now), false,
-                      APPLY_SAME, err);
-    _cleanup_(apply_merged_free) struct apply_merged m = {0};
-    r = apply_merge(ap, p, e, &m, err);
-    if (r < 0)
-        return r;
-    if (r == APPLY_MERGE_CLEAN)
-        return put_merged(ap, p, e, &m, NULL, err);
-    if (r == APPLY_MERGE_ONLY_BOX)
-        return put_theirs(ap, p, e, NULL, err);
-    if (r == APPLY_MERGE_ONLY_FOLDER) /* the box changed nothing since the last merge */
-        return outcome(ap, APPLY_SAME, NULL);
-    bool new_in_box = e->kind == WIRE_ADDED || p->state == SEEN_ABSENT;
-    const char *why = r == APPLY_MERGE_MODE                  ? WHY_MODE
-                      : p->parent_replaced                   ? WHY_MOVED
-                      : new_in_box && p->state != SEEN_KNOWN ? WHY_OTHER
-                                                             : WHY_CHANGED;
-    return resolve_file(ap, p, e, &m, why, err);
-}
-
 static int put_file(struct apply *ap, const struct changes_entry *e, const char *link_to,
                     struct error *err)
 {
     _cleanup_(apply_path_close) struct apply_path p;
+    _cleanup_(apply_merged_free) struct apply_merged m = {0};
     enum apply_choice choice = ap->options->on_conflict;
     int r = apply_path_open(ap, e->path, choice == APPLY_THEIRS, &p, err);
     if (r == -ENOTDIR || r == -ELOOP || (r == 0 && p.there && S_ISDIR(p.now.mode)))
@@ -156,7 +128,30 @@ static int put_file(struct apply *ap, const struct changes_entry *e, const char 
         return resolve_file(ap, &p, e, NULL, WHY_MOVED, err);
     if (!p.there || (apply_path_is_seen(&p) && !p.seen->base_differs))
         return put_theirs(ap, &p, e, link_to, err);
-    return settle_file(ap, &p, e, err);
+
+    /* Somebody else's version is in the place: it may be the same, or one that can be merged. */
+    r = apply_is_same(ap, &p, e, err);
+    if (r < 0)
+        return r;
+    if (r) {
+        struct seen_base *base = seen_read_base(ap->seen, p.dir, relpath_name(e->path), &p.now);
+        return record(ap, e->path, &p.now, base, false, APPLY_SAME, err);
+    }
+    r = apply_merge(ap, &p, e, &m, err);
+    if (r < 0)
+        return r;
+    if (r == APPLY_MERGE_CLEAN)
+        return put_merged(ap, &p, e, &m, NULL, err);
+    if (r == APPLY_MERGE_ONLY_BOX)
+        return put_theirs(ap, &p, e, NULL, err);
+    if (r == APPLY_MERGE_ONLY_FOLDER) /* the box changed nothing since the last merge */
+        return outcome(ap, APPLY_SAME, NULL);
+    bool is_new = p.state == SEEN_ABSENT || (e->kind == WIRE_ADDED && p.state != SEEN_KNOWN);
+    const char *why = r == APPLY_MERGE_MODE ? WHY_MODE
+                      : p.parent_replaced   ? WHY_MOVED
+                      : is_new              ? WHY_OTHER
+                                            : WHY_CHANGED;
+    return resolve_file(ap, &p, e, &m, why, err);
 }
 
 /* A folder that the box added, or whose permissions it changed. Modes of new ones are set at the
@@ -222,6 +217,8 @@ static int link_compare(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
+/* A file that has the same content as one that was written before, under another name, becomes a
+ * link to that one. */
 static int put_linked_file(struct apply *ap, const struct changes_entry *e, void **links,
                            struct error *err)
 {

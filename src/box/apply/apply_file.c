@@ -186,20 +186,6 @@ static int temp_make_file(struct apply *ap, int dir, const char *temp,
     return error_errno(err, -r, "cannot finish writing");
 }
 
-static int temp_make_symlink(struct apply *ap, int dir, const char *temp, const char *target,
-                             const struct identity *owner, struct error *err)
-{
-    if (!target || !*target)
-        return error_set(err, EPROTO, "the link has no target");
-    if (symlinkat(target, dir, temp) < 0)
-        return errno == EEXIST ? -EEXIST : error_errno(err, errno, "cannot create a link");
-    int r = apply_chown(ap, dir, dir, temp, owner);
-    if (r == 0)
-        return 0;
-    unlinkat(dir, temp, 0);
-    return error_errno(err, -r, "cannot give the link to its owner");
-}
-
 /* Another name for a file that this apply has written. False if that is not possible. */
 static bool temp_make_hard_link(struct apply *ap, int dir, const char *temp, const char *first)
 {
@@ -235,19 +221,31 @@ static int temp_make_name(char name[TEMP_NAME], struct error *err)
 static int temp_make(struct apply *ap, int dir, const char *path, char temp[TEMP_NAME],
                      const struct apply_content *c, const struct identity *owner, struct error *err)
 {
+    int r = 0;
+    if (S_ISLNK(c->mode) && (!c->entry->target || !*c->entry->target))
+        return error_set(err, EPROTO, "the link has no target");
     for (int i = 0; i < TEMP_TRIES; i++) {
-        int r = temp_make_name(temp, err);
+        r = temp_make_name(temp, err);
         if (r < 0)
             return r;
         apply_journal_set(ap, APPLY_STEP_CREATE, path, temp, NULL, NULL);
         if (c->link_to && temp_make_hard_link(ap, dir, temp, c->link_to))
             return 0;
-        r = S_ISLNK(c->mode) ? temp_make_symlink(ap, dir, temp, c->entry->target, owner, err)
-                             : temp_make_file(ap, dir, temp, c, owner, err);
+        r = !S_ISLNK(c->mode) ? temp_make_file(ap, dir, temp, c, owner, err)
+            : symlinkat(c->entry->target, dir, temp) < 0 ? -errno
+                                                         : 0;
         if (r != -EEXIST)
-            return r;
+            break;
     }
-    return error_errno(err, EEXIST, "cannot create a file");
+    if (!S_ISLNK(c->mode) && r != -EEXIST)
+        return r;
+    if (r < 0)
+        return error_errno(err, -r, "cannot create a %s", S_ISLNK(c->mode) ? "link" : "file");
+    r = apply_chown(ap, dir, dir, temp, owner);
+    if (r == 0)
+        return 0;
+    unlinkat(dir, temp, 0);
+    return error_errno(err, -r, "cannot give the link to its owner");
 }
 
 static bool is_at(int dir, const char *name, const struct identity *expect)
@@ -365,31 +363,12 @@ static int put_replace(struct apply *ap, int dir, const char *path, const char *
     return code ? error_errno(err, code, "cannot put the new file in its place") : APPLY_DONE;
 }
 
-/* Puts a file where there is none. Where a rename cannot refuse to replace, a hard link can. */
-static int put_new(struct apply *ap, int dir, const char *path, const char *temp, struct error *err)
-{
-    const char *name = relpath_name(path);
-    int r = log_previous(ap, dir, path, name, NULL, err);
-    if (r < 0)
-        return r;
-    int code = sys_renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 ? errno : 0;
-    if (code == EINVAL || code == ENOSYS) {
-        code = linkat(dir, temp, dir, name, 0) < 0 ? errno : 0;
-        if (code == 0)
-            unlinkat(dir, temp, 0);
-    }
-    if (code == 0)
-        return APPLY_DONE;
-    log_forget(ap);
-    return code == EEXIST ? conflict(ap, "your folder has another file of that name now")
-                          : error_errno(err, code, "cannot put the new file in its place");
-}
-
 int apply_put(struct apply *ap, int dir, const char *path, const struct apply_content *c,
               const struct identity *expect, struct identity *ret, struct error *err)
 {
     char temp[TEMP_NAME];
     struct identity ours, left;
+    const char *name = relpath_name(path);
     int r = temp_make(ap, dir, path, temp, c, expect ? expect : &ap->owner, err);
     if (r < 0)
         return r;
@@ -397,7 +376,20 @@ int apply_put(struct apply *ap, int dir, const char *path, const struct apply_co
     if (r < 0)
         return error_errno(err, -r, "cannot look at the new file");
     r = expect ? put_replace(ap, dir, path, temp, &ours, expect, err)
-               : put_new(ap, dir, path, temp, err);
+               : log_previous(ap, dir, path, name, NULL, err);
+    if (!expect && r == 0) {
+        int code = sys_renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 ? errno : 0;
+        if (code == EINVAL || code == ENOSYS) { /* a hard link can refuse to replace, too */
+            code = linkat(dir, temp, dir, name, 0) < 0 ? errno : 0;
+            if (code == 0)
+                unlinkat(dir, temp, 0);
+        }
+        if (code) {
+            log_forget(ap);
+            r = code == EEXIST ? conflict(ap, "your folder has another file of that name now")
+                               : error_errno(err, code, "cannot put the new file in its place");
+        }
+    }
     if (r != APPLY_DONE && identity_get(dir, temp, &left) == 0 && left.ino == ours.ino)
         unlinkat(dir, temp, 0);
     apply_journal_clear(ap);
@@ -405,7 +397,7 @@ int apply_put(struct apply *ap, int dir, const char *path, const struct apply_co
         return r;
     /* If the person has changed or replaced ours already, `ret` is what we wrote: then the next
      * apply sees that it is another version. */
-    r = identity_get(dir, relpath_name(path), ret);
+    r = identity_get(dir, name, ret);
     if (r < 0 || !identity_same_content(ret, &ours))
         *ret = ours;
     else if (ours.links > 1)

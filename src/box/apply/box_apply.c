@@ -108,59 +108,47 @@ static int edit_send(int conn, struct buf *out, const struct box_edit *e, int fo
     return edit_send_frame(conn, out, begin);
 }
 
-/* 1: the folder's version is another by now, and nothing was written. */
-static int edit_write(struct box *b, int folder, const struct box_edit *e, struct error *err)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
-    _cleanup_fd_ int conn = -1;
-    int r = box_connect(b, NULL, &conn, err);
-    if (r < 0)
-        return r;
-    pthread_rwlock_rdlock(&b->frozen);
-    r = edit_send(conn, &out, e, folder);
-    pthread_rwlock_unlock(&b->frozen);
-    if (r == -ESTALE || r == -ENOENT)
-        return 1;
-    if (r < 0)
-        return error_errno(err, -r, "cannot write %.300s in the box", e->path);
-    _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
-    struct wire_frame f;
-    do
-        r = changes_answer(&in, &f, err);
-    while (r >= 0 && f.type == WIRE_ENTRY);
-    return r;
-}
-
-/* The box has the folder's version `e->id` now. If that has changed again, the record stays, and
- * the change is seen. */
-static int edit_record(struct box *b, int folder, const struct box_edit *e)
-{
-    struct identity now;
-    _cleanup_fd_ int dir = -1;
-    const char *name = relpath_name(e->path);
-    if (e->kind == BOX_EDIT_GONE)
-        return seen_set(b->seen, e->path, SEEN_ABSENT, NULL, NULL, false);
-    if (beneath_open_parent(folder, e->path, &dir) < 0 || identity_get(dir, name, &now) < 0 ||
-        !identity_same(&now, &e->id))
-        return 0;
-    return seen_set(b->seen, e->path, SEEN_KNOWN, &now, seen_read_base(b->seen, dir, name, &now),
-                    false);
-}
-
-/* Writes all edits in the box. What changed in the folder meanwhile is left out. */
+/* Writes all edits in the box, and records that it has the folder's version now. What changed in
+ * the folder meanwhile is left out, or its record stays, so that the change is seen. */
 static int box_edits_write(struct box *b, int folder, struct box_edits *l, struct error *err)
 {
-    int r = seen_own(&b->seen);
-    if (r == 0 && l->count)
+    if (seen_own(&b->seen) < 0)
+        return error_errno(err, ENOMEM, "cannot write in the box");
+    if (l->count)
         qsort(l->items, l->count, sizeof *l->items, edit_compare);
-    for (size_t i = 0; r != -ENOMEM && i < l->count; i++) {
-        r = edit_write(b, folder, &l->items[i], err);
+    for (const struct box_edit *e = l->items; e < l->items + l->count; e++) {
+        _cleanup_buf_ struct buf out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
+        _cleanup_fd_ int conn = -1, dir = -1;
+        struct identity now;
+        const char *name = relpath_name(e->path);
+        int r = box_connect(b, NULL, &conn, err);
         if (r < 0)
             return r;
-        if (r == 0)
-            r = edit_record(b, folder, &l->items[i]);
+        pthread_rwlock_rdlock(&b->frozen);
+        r = edit_send(conn, &out, e, folder);
+        pthread_rwlock_unlock(&b->frozen);
+        if (r == -ESTALE || r == -ENOENT)
+            continue;
+        if (r < 0)
+            return error_errno(err, -r, "cannot write %.300s in the box", e->path);
+        _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
+        struct wire_frame f;
+        do
+            r = changes_answer(&in, &f, err);
+        while (r >= 0 && f.type == WIRE_ENTRY);
+        if (r < 0)
+            return r;
+
+        if (e->kind == BOX_EDIT_GONE)
+            r = seen_set(b->seen, e->path, SEEN_ABSENT, NULL, NULL, false);
+        else if (beneath_open_parent(folder, e->path, &dir) == 0 &&
+                 identity_get(dir, name, &now) == 0 && identity_same(&now, &e->id))
+            r = seen_set(b->seen, e->path, SEEN_KNOWN, &now,
+                         seen_read_base(b->seen, dir, name, &now), false);
+        if (r == -ENOMEM)
+            return error_errno(err, ENOMEM, "cannot write in the box");
     }
-    return r == -ENOMEM ? error_errno(err, ENOMEM, "cannot write in the box") : 0;
+    return 0;
 }
 
 void box_track(struct box *b)

@@ -110,10 +110,9 @@ static int changes_list_add(void *data, const struct changes_entry *e)
     l->bytes += strlen(e->path) + 1 + sizeof(struct box_change);
     if (l->bytes > CHANGES_BYTES_MAX)
         return -E2BIG;
-    return box_changes_add(&l->list, &(struct box_change){.kind = e->kind,
-                                                         .mode = e->mode,
-                                                         .size = e->size,
-                                                         .path = (char *)e->path});
+    return box_changes_add(
+        &l->list, &(struct box_change){
+                      .kind = e->kind, .mode = e->mode, .size = e->size, .path = (char *)e->path});
 }
 
 int changes_read(int conn, struct box_changes *ret, struct error *err)

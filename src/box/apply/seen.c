@@ -16,8 +16,8 @@
 #include "banned.h"
 
 #ifndef S_ISREG /* glibc has them in a header that does not go with linux/stat.h */
-#define S_ISREG(mode) (((mode) & S_IFMT) == S_IFREG)
-#define S_ISDIR(mode) (((mode) & S_IFMT) == S_IFDIR)
+#define S_ISREG(mode) (((mode)&S_IFMT) == S_IFREG)
+#define S_ISDIR(mode) (((mode)&S_IFMT) == S_IFDIR)
 #endif
 #ifndef AT_NO_AUTOMOUNT
 #define AT_NO_AUTOMOUNT 0x800
@@ -207,37 +207,36 @@ bool seen_has_room(const struct seen *s, size_t n)
     return n <= SEEN_CONTENT_MAX && s->bytes + n <= SEEN_BYTES_MAX;
 }
 
-static int seen_add(struct seen *s, const char *path, struct seen_entry **ret)
+static struct seen_entry *seen_add(struct seen *s, const char *path)
 {
     size_t n = strlen(path) + 1;
-    if (s->count >= SEEN_PATHS_MAX)
-        return -ENOSPC;
     struct seen_entry *e = calloc(1, sizeof *e + n);
     if (!e)
-        return -ENOMEM;
+        return NULL;
     memcpy(e->path, path, n);
     if (!tsearch(e->path, &s->tree, path_compare)) {
         free(e);
-        return -ENOMEM;
+        return NULL;
     }
     e->next = s->first;
     s->first = e;
     s->count++;
-    *ret = e;
-    return 0;
+    return e;
 }
 
 int seen_set(struct seen *s, const char *path, enum seen_state state, const struct identity *id,
              struct seen_base *base, bool base_differs)
 {
     struct seen_entry *e = seen_find(s, path);
-    int r = e ? 0 : seen_add(s, path, &e);
-    if (r < 0 || (base && base != e->base && !seen_has_room(s, base->size))) {
+    bool full = !e && s->count >= SEEN_PATHS_MAX;
+    if (!e && !full)
+        e = seen_add(s, path);
+    if (!e || (base && base != e->base && !seen_has_room(s, base->size))) {
         seen_base_unref(base);
         base = NULL;
     }
-    if (r < 0)
-        return r;
+    if (!e)
+        return full ? -ENOSPC : -ENOMEM;
     s->bytes += (base ? base->size : 0) - (e->base ? e->base->size : 0);
     seen_base_unref(e->base);
     e->state = state;

@@ -60,29 +60,10 @@ static int sync_resolve(struct apply *ap, const struct apply_path *p, const stru
     return sync_outcome(ap, 0, APPLY_CONFLICT, why);
 }
 
-/* Both have a version, and the folder's is not the one that the box saw. */
-static int sync_both(struct apply *ap, const struct changes_entry *e, const struct apply_path *p,
-                     struct error *err)
-{
-    _cleanup_(apply_merged_free) struct apply_merged m = {0};
-    int r = apply_is_same(ap, p, e, err);
-    if (r != 0)
-        return r < 0 ? r : sync_outcome(ap, sync_keep_box(ap, p), SYNC_SILENT, NULL);
-    r = apply_merge(ap, p, e, &m, err);
-    if (r < 0)
-        return r;
-    if (r == APPLY_MERGE_CLEAN)
-        return sync_outcome(ap, sync_give_merged(ap, p, &m), APPLY_MERGED, NULL);
-    if (r == APPLY_MERGE_ONLY_FOLDER)
-        return sync_outcome(ap, sync_give(ap, p), APPLY_DONE, NULL);
-    if (r == APPLY_MERGE_ONLY_BOX)
-        return sync_outcome(ap, sync_keep_box(ap, p), SYNC_SILENT, NULL);
-    return sync_resolve(ap, p, &m, "you and the box changed it");
-}
-
 static int sync_path(struct apply *ap, const struct changes_entry *e, struct error *err)
 {
     _cleanup_(apply_path_close) struct apply_path p;
+    _cleanup_(apply_merged_free) struct apply_merged m = {0};
     int r = apply_path_open(ap, e->path, false, &p, err);
     if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
         return r;
@@ -91,20 +72,33 @@ static int sync_path(struct apply *ap, const struct changes_entry *e, struct err
     if (e->kind == WIRE_DELETED)
         return p.there ? sync_resolve(ap, &p, NULL, "you changed it, and the box deleted it")
                        : SYNC_SILENT;
-    if (p.there)
-        return sync_both(ap, e, &p, err);
-    if (p.state != SEEN_KNOWN)
+    if (!p.there && p.state != SEEN_KNOWN)
         return SYNC_SILENT;
+    if (!p.there) {
+        /* If the box left the content as it saw it, the person's deletion wins. */
+        const struct seen_base *base = p.seen ? p.seen->base : NULL;
+        bool left = base && S_ISREG(e->mode) && e->size == base->size &&
+                    apply_fetch_base(ap, e, SEEN_CONTENT_MAX, &m.theirs, NULL) == 0 &&
+                    seen_base_same(m.theirs, base);
+        return left ? sync_outcome(ap, sync_give(ap, &p), APPLY_DONE, NULL)
+                    : sync_resolve(ap, &p, NULL, "you deleted it, and the box changed it");
+    }
 
-    /* If the box left the content as it saw it, the person's deletion wins. */
-    struct seen_base *theirs = NULL;
-    const struct seen_base *base = p.seen ? p.seen->base : NULL;
-    bool left = base && S_ISREG(e->mode) && e->size == base->size &&
-                apply_fetch_base(ap, e, SEEN_CONTENT_MAX, &theirs, NULL) == 0 &&
-                seen_base_same(theirs, base);
-    seen_base_unref(theirs);
-    return left ? sync_outcome(ap, sync_give(ap, &p), APPLY_DONE, NULL)
-                : sync_resolve(ap, &p, NULL, "you deleted it, and the box changed it");
+    /* Both have a version, and the folder's is not the one that the box saw. */
+    r = apply_is_same(ap, &p, e, err);
+    if (r == 0)
+        r = apply_merge(ap, &p, e, &m, err);
+    else if (r > 0)
+        r = APPLY_MERGE_ONLY_BOX;
+    if (r < 0)
+        return r;
+    if (r == APPLY_MERGE_CLEAN)
+        return sync_outcome(ap, sync_give_merged(ap, &p, &m), APPLY_MERGED, NULL);
+    if (r == APPLY_MERGE_ONLY_FOLDER)
+        return sync_outcome(ap, sync_give(ap, &p), APPLY_DONE, NULL);
+    if (r == APPLY_MERGE_ONLY_BOX)
+        return sync_outcome(ap, sync_keep_box(ap, &p), SYNC_SILENT, NULL);
+    return sync_resolve(ap, &p, &m, "you and the box changed it");
 }
 
 int sync_folder(struct apply *ap, struct error *err)

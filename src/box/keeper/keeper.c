@@ -51,18 +51,6 @@ static int keeper_watch(struct keeper *k, int fd, void *data)
     return epoll_ctl(k->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-static int keeper_init(struct keeper *k, struct error *err)
-{
-    *k = (struct keeper){.registry = -1};
-    k->epoll = epoll_create1(EPOLL_CLOEXEC);
-    k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&k->lock, NULL);
-    pthread_cond_init(&k->left, NULL);
-    if (k->epoll < 0 || k->wake < 0 || keeper_watch(k, k->wake, NULL) < 0)
-        return error_errno(err, errno, "cannot wait for events");
-    return registry_open(true, &k->registry, err);
-}
-
 int64_t held_until(const struct held *h)
 {
     if (!h->life.ttl_ns)
@@ -354,7 +342,14 @@ static void keeper_live(const struct box_options *o, const struct keeper_life *l
     tell = keeper_detach(tell);
     if (tell < 0)
         return;
-    int r = keeper_init(&k, &err);
+    k = (struct keeper){.registry = -1,
+                        .epoll = epoll_create1(EPOLL_CLOEXEC),
+                        .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    pthread_mutex_init(&k.lock, NULL);
+    pthread_cond_init(&k.left, NULL);
+    int r = k.epoll < 0 || k.wake < 0 ? -errno : keeper_watch(&k, k.wake, NULL);
+    r = r < 0 ? error_errno(&err, -r, "cannot wait for events")
+              : registry_open(true, &k.registry, &err);
     if (r == 0)
         r = box_open(o, &b, &err);
     if (r == 0)

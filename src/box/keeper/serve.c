@@ -428,20 +428,20 @@ static const struct {
     {KEEPER_REMOVE, false, serve_remove},
 };
 
-static int visit_dispatch(struct visit *v, struct error *err)
+static int visit_serve(struct visit *v, struct error *err)
 {
-    size_t i = 0;
-    while (i < ARRAY_SIZE(REQUESTS) && REQUESTS[i].type != (enum keeper_type)v->frame.type)
-        i++;
-    if (i == ARRAY_SIZE(REQUESTS))
-        return error_set(err, EPROTO, "the keeper of this box does not support this request");
-    int r = REQUESTS[i].owner ? visit_lock_owner(v, err) : 0;
-    if (r < 0)
+    for (size_t i = 0; i < ARRAY_SIZE(REQUESTS); i++) {
+        if (REQUESTS[i].type != (enum keeper_type)v->frame.type)
+            continue;
+        int r = REQUESTS[i].owner ? visit_lock_owner(v, err) : 0;
+        if (r < 0)
+            return r;
+        r = REQUESTS[i].serve(v, err);
+        if (REQUESTS[i].owner)
+            visit_unlock_owner(v);
         return r;
-    r = REQUESTS[i].serve(v, err);
-    if (REQUESTS[i].owner)
-        visit_unlock_owner(v);
-    return r;
+    }
+    return error_set(err, EPROTO, "the keeper of this box does not support this request");
 }
 
 void keeper_serve(struct request *q)
@@ -458,7 +458,7 @@ void keeper_serve(struct request *q)
     bool is_owner = getsockopt(q->conn, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
                     (peer.uid == geteuid() || peer.uid == 0);
     if (is_owner && wire_read(&v.reader, &v.frame) > 0) {
-        if (visit_dispatch(&v, &err) < 0) {
+        if (visit_serve(&v, &err) < 0) {
             size_t begin = wire_begin(&v.entry, WIRE_ERROR);
             wire_put_u64(&v.entry, WIRE_K_CODE, (uint64_t)err.code);
             wire_put_str(&v.entry, WIRE_K_TEXT, err.text);
