@@ -385,15 +385,16 @@ def test_go_as_it_prints(project):
 @pytest.mark.parametrize("name, options", [
     ("jest", "--json --outputFile="), ("vitest", "--reporter=default --reporter=json --outputFile.json="),
 ])
-def test_javascript_runners_are_told_where_to_write(project, name, options):
+@pytest.mark.parametrize("folder", ["", "web/"])
+def test_javascript_runners_are_told_where_to_write(project, name, options, folder):
     """A script in place of the runner checks its options and leaves a recorded report."""
     need("node", "npm")
     recorded = Path(__file__).parent.parent / "unit" / "guest" / "reports" / f"{name}.json"
     fake = (f"#!/bin/sh\ncase \"$*\" in *'{options}'*) ;; *) exit 9;; esac\n"
             "for w; do case $w in --outputFile*=*) cp recorded.json \"${w#*=}\";; esac; done\nexit 1\n")
-    project.write({f"node_modules/.bin/{name}": (fake, 0o755), "recorded.json": recorded.read_text(),
-                   "package.json": json.dumps({"scripts": {"test": name}})})
-    data = project.tests()
+    project.write({f"{folder}node_modules/.bin/{name}": (fake, 0o755), f"{folder}recorded.json": recorded.read_text(),
+                   f"{folder}package.json": json.dumps({"scripts": {"test": name}})})
+    data = project.tests(**({"cwd": "web"} if folder else {}))
     assert (data["framework"], data["report"]) == (name, "json")
     assert data["failed"] == 1 and data["passed"] == 1
     assert by_name(data)["math > fails"]["outcome"] == "failed"
