@@ -53,8 +53,8 @@ static int bash_set_end(json_t *data, const struct bash_end *e, bool running)
 static void bash_put_end(struct buf *text, const struct bash_end *e, const char *timeout_hint)
 {
     static const char *const words[] = {
-        [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended with "
-                               "everything it had started",
+        [WIRE_LIMIT_TIMEOUT] = ("the command ran longer than its time limit and was ended with "
+                                "everything it had started"),
         [WIRE_LIMIT_CPU] = "the command used more CPU time than the box allows and was ended",
         [WIRE_LIMIT_MEMORY] = "the command needed more memory than the box has and was ended",
         [WIRE_LIMIT_PIDS] = "the command needed more processes than the box may have",
@@ -158,19 +158,20 @@ static int foreground_answer(struct tool_call *c, const struct foreground *f,
     return data_set(data, "note", note) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
-static int bash_run_command(struct tool_call *c, struct box_command *command, struct error *err)
+static int bash_run_command(struct tool_call *c, const struct box_command *asked, struct error *err)
 {
+    struct box_command command = *asked;
     struct foreground f = {0};
     struct box_sink sink = {
         .write = foreground_take_output, .tick = c->progress ? foreground_tick : NULL, .data = &f};
     struct box_result result = {0};
     ticker_start(&f.ticker, c);
     kept_output_init(&f.output, c);
-    c->result->lingers = command->background;
-    if (!command->background)
-        command->sink = &sink;
-    int r = box_exec(tool_session_box(c->session), command, &result, err);
-    if (r == 0 && command->background) {
+    c->result->lingers = command.background;
+    if (!command.background)
+        command.sink = &sink;
+    int r = box_exec(tool_session_box(c->session), &command, &result, err);
+    if (r == 0 && command.background) {
         c->result->data =
             json_pack("{s:I, s:b, s:o}", "handle", (json_int_t)result.handle, "running", 1,
                       "output_file", string_or_null(result.output_path));

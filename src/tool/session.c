@@ -406,12 +406,12 @@ static int turn_finish(struct tool_turn *t, struct tool_result *ret)
                           .cancel = q->cancel,
                           .progress = q->progress};
     *ret = TOOL_RESULT_INIT;
-    if (!c.tool)
-        c.tool = tool_session_find(t->session, q->name, &err);
-    int r = !c.tool                                                        ? -err.code
-            : schema_check_text(c.tool->input, c.input, "input", &err) < 0 ? -EINVAL
-                                                                           : 0;
-    if (r == 0) {
+    int r = 0;
+    if (!c.tool && !(c.tool = tool_session_find(t->session, q->name, &err)))
+        r = -err.code;
+    else if (schema_check_text(c.tool->input, c.input, "input", &err) < 0)
+        r = -EINVAL;
+    if (c.tool && r == 0) {
         turn_wait(t, c.tool->flags & TOOL_READS, q->patience_ms);
         call_execute(&c, q->cached, &err);
     }
