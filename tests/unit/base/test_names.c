@@ -1,4 +1,4 @@
-/* Every signal has a name that says which it is, and no other number has. */
+/* Names of signals, and the known name that a mistyped one means. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -56,6 +56,27 @@ static void test_is_cut_to_fit(void **state)
     assert_string_equal(name, "SIG");
 }
 
+static const char *nearest_of(const char *wanted)
+{
+    static const char *const NAMES[] = {"README.md", "main.c", "config.yml", "bcdef",
+                                        "a_name_of_more_than_thirty_two_characters.json"};
+    struct nearest n = nearest_to(wanted, strlen(wanted));
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        nearest_offer(&n, NAMES[i]);
+    return n.best ? n.best : "none";
+}
+
+static void test_nearest_name_is_spelled_alike(void **state)
+{
+    assert_string_equal(nearest_of("readme.md"), "README.md");
+    assert_string_equal(nearest_of("mian.c"), "main.c");
+    assert_string_equal(nearest_of("config.yaml"), "config.yml");
+    assert_string_equal(nearest_of("a_name_of_more_than_thirty_two_charcters.json"),
+                        "a_name_of_more_than_thirty_two_characters.json");
+    assert_string_equal(nearest_of("a"), "none");
+    assert_string_equal(nearest_of("uvwxyz"), "none");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -63,6 +84,7 @@ int main(void)
         cmocka_unit_test(test_all_agree_with_the_library),
         cmocka_unit_test(test_other_numbers),
         cmocka_unit_test(test_is_cut_to_fit),
+        cmocka_unit_test(test_nearest_name_is_spelled_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
