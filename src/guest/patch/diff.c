@@ -117,7 +117,8 @@ int diff_reverse(struct diff *d, struct error *err)
     for (size_t i = 0; i < d->n_files / 2; i++)
         SWAP(d->files[i], d->files[d->n_files - 1 - i]);
 
-    for (struct diff_hunk *h = d->hunks; h < d->hunks + d->n_hunks; h++) {
+    for (size_t n = 0; n < d->n_hunks; n++) {
+        struct diff_hunk *h = &d->hunks[n];
         struct diff_line *lines = d->lines + h->first;
         SWAP(h->old_line, h->new_line);
         SWAP(h->old_count, h->new_count);
