@@ -195,9 +195,11 @@ int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)
     if (there && S_ISREG(st.st_mode)) {
         r = blob_load_file(dir, name, budget, &b);
     } else if (there && S_ISLNK(st.st_mode)) {
-        r = content_read_link(dir, name, (char **)&b.data);
+        char *target = NULL;
+        r = content_read_link(dir, name, &target);
         b.mode = 0120000;
-        b.size = r < 0 ? 0 : strlen((const char *)b.data);
+        b.data = (uint8_t *)target;
+        b.size = target ? strlen(target) : 0;
         if (r >= 0)
             r = blob_make_name(&b);
     }

@@ -16,28 +16,30 @@
 
 int overlay_open(int root, const char *name, struct overlay *ret, struct error *err)
 {
-    _cleanup_overlay_ struct overlay t = OVERLAY_INIT;
     static const char *const parts[] = {"merged", "base", "copy"};
+    struct overlay t = OVERLAY_INIT;
     int *const folders[] = {&t.merged, &t.base, &t.copy};
     char path[32];
+    int code = 0;
     t.name = name;
-    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+    for (size_t i = 0; !code && i < ARRAY_SIZE(parts); i++) {
         snprintf(path, sizeof path, "%s/%s", name, parts[i]);
         *folders[i] = openat(root, path, FOLDER);
-        if (*folders[i] < 0 && errno != ENOENT)
-            return error_errno(err, errno, "cannot open /%s", path);
+        code = *folders[i] < 0 && errno != ENOENT ? errno : 0;
     }
-    for (; t.n_layers < OVERLAY_LAYERS_MAX; t.n_layers++) {
+    while (!code && t.n_layers < OVERLAY_LAYERS_MAX) {
         snprintf(path, sizeof path, "%s/l%zu", name, t.n_layers);
         int fd = openat(root, path, FOLDER);
-        if (fd < 0 && errno != ENOENT)
-            return error_errno(err, errno, "cannot open /%s", path);
+        code = fd < 0 && errno != ENOENT ? errno : 0;
         if (fd < 0)
             break;
-        t.layers[t.n_layers] = fd;
+        t.layers[t.n_layers++] = fd;
+    }
+    if (code) {
+        overlay_close(&t);
+        return error_errno(err, code, "cannot open /%s", path);
     }
     *ret = t;
-    t = OVERLAY_INIT;
     return 0;
 }
 

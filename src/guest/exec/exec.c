@@ -124,7 +124,7 @@ static int exec_start(struct command *c, struct conn *conn, const struct wire_fr
         r = words_collect(f, WIRE_K_ENV, &env);
     if (r < 0)
         return error_errno(err, -r, "cannot read the command's words");
-    if (argv.count == 0)
+    if (!argv.list[0])
         return error_set(err, EINVAL, "there is no command to run");
     c->cwd = wire_find(f, WIRE_K_CWD, &field) ? wire_find_str(f, WIRE_K_CWD) : strdup(DEFAULT_CWD);
     c->name = strdup(argv.list[0]);

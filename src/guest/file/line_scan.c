@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io.h"
 #include "line_scan.h"
 #include "wire.h"
 #include "banned.h"
@@ -20,12 +20,9 @@ ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **r
         return (ssize_t)(s->size - offset);
     }
     if (offset < s->at || offset >= s->at + s->len) {
-        ssize_t n;
-        do
-            n = pread(s->fd, s->block, LINE_SOURCE_BLOCK, (off_t)offset);
-        while (n < 0 && errno == EINTR);
+        ssize_t n = io_read_at(s->fd, s->block, LINE_SOURCE_BLOCK, offset);
         if (n < 0)
-            return -errno;
+            return n;
         s->at = offset;
         s->len = (size_t)n;
     }
