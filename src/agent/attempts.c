@@ -178,8 +178,8 @@ static void agent_become(struct agent *a, struct agent *winner)
         agent_set_host(a, NULL); /* it is no trial any more */
 }
 
-/* Most tests passed, then a test command that succeeded, then the fewest failures, then the smallest
- * diff. */
+/* Most tests passed, then a test command that succeeded, then the fewest failures, then the
+ * smallest diff. */
 int attempts_best(const struct attempt *all, unsigned n)
 {
     int best = -1;

@@ -163,8 +163,8 @@ static void *call_thread(void *data)
     return NULL;
 }
 
-/* A call that gets no thread runs in this one. Then passes on the news of the threads until all have
- * ended; the sink is never called under the lock. */
+/* A call that gets no thread runs in this one. Then passes on the news of the threads until all
+ * have ended; the sink is never called under the lock. */
 static void calls_run_parallel(struct calls *s, struct call *first, size_t n)
 {
     pthread_t threads[PARALLEL_MAX];

@@ -163,7 +163,7 @@ void settings_facts(const struct settings *s, const struct model_spec *spec,
     struct model_facts f;
     provider_model_facts(spec->provider, spec->name, &f);
     snprintf(full, sizeof full, "%s/%s", spec->provider, spec->name);
-    /* The row of "models" that fits best: the whole name, else the longest beginning before a `*`. */
+    /* The row of "models" that fits best: the whole name, else the longest beginning with a `*`. */
     const json_t *table = settings_member(s, "models"), *row = json_object_get(table, full);
     const char *name;
     json_t *one;

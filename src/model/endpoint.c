@@ -170,8 +170,8 @@ static bool spec_has_header(const struct model_spec *spec, const char *name)
     return false;
 }
 
-/* Headers of the configuration replace the provider's; one that authenticates replaces the key, which
- * is never part of a message. */
+/* Headers of the configuration replace the provider's; one that authenticates replaces the key,
+ * which is never part of a message. */
 static int endpoint_set_headers(const struct model_spec *spec, struct endpoint *e,
                                 struct error *err)
 {

@@ -97,9 +97,6 @@ int history_find(const char *given, struct history *h,
 int history_open_file(struct history *h, struct error *err); /* sets fd; locks it */
 int history_folder_path(char **ret, struct error *err);
 
-/* Whitespace of JSON. */
-#define HISTORY_SPACE " \t\r\n"
-
 /* A copy of the entry, from any thread; false if there is none. */
 bool history_peek(struct history *h, size_t i, struct history_entry *ret);
 

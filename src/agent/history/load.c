@@ -78,11 +78,16 @@ static bool reader_more(struct reader *r)
     return n > 0;
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 /* Skips white space and returns the next byte, without consuming it; -1 at the end. */
 static int reader_peek(struct reader *r)
 {
     do {
-        while (r->at < r->len && memchr(HISTORY_SPACE, r->data[r->at], strlen(HISTORY_SPACE)))
+        while (r->at < r->len && is_space(r->data[r->at]))
             r->at++;
         if (r->at < r->len)
             return (uint8_t)r->data[r->at];
@@ -265,7 +270,7 @@ static int reader_document(struct reader *r)
     char c = 0;
     uint64_t at = r->l->end;
     r->l->torn = true;
-    while (pread(r->fd, &c, 1, (off_t)at) == 1 && memchr(HISTORY_SPACE, c, strlen(HISTORY_SPACE)))
+    while (pread(r->fd, &c, 1, (off_t)at) == 1 && is_space(c))
         at++;
     if (c == '}' && r->l->index.count > 0) {
         index_go_back(&r->l->index, &r->before);

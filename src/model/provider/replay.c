@@ -197,7 +197,7 @@ static int replay_answer(const json_t *said, size_t number, struct model_reply *
 static int replay_parse_all(struct replay *p, const char *text, size_t n, struct error *err)
 {
     for (size_t at = 0; at < n;) {
-        if (memchr(" \t\r\n", text[at], 4)) {
+        if (text[at] && strchr(" \t\r\n", text[at])) {
             at++;
             continue;
         }
