@@ -39,7 +39,7 @@ int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line
         if (lost)
             return -ENOBUFS;
         size_t blank = 0;
-        while (blank < r->in.len && memchr(" \t\r", r->in.data[blank], 3))
+        while (blank < r->in.len && strchr(" \t\r", r->in.data[blank] ? r->in.data[blank] : 1))
             blank++;
         if (blank < r->in.len) {
             r->whole = true;

@@ -95,12 +95,13 @@ static int create_pr_run(struct tool_call *c, struct error *err)
     const char *path = p.remote.url.path, *repo = strrchr(path, '/');
     while (repo && repo > path && repo[-1] != '/')
         repo--;
-    struct forge_pr pr = {.repo = p.remote.forge.kind->nested || !repo ? path : repo,
-                          .head = p.branch,
-                          .base = base ? base : p.heads.standard,
-                          .title = title,
-                          .body = input_string(c, "body"),
-                          .draft = input_bool(c, "draft", false)};
+    struct forge_pr pr = {
+        .repo = !repo || (p.remote.forge.kind && p.remote.forge.kind->nested) ? path : repo,
+        .head = p.branch,
+        .base = base ? base : p.heads.standard,
+        .title = title,
+        .body = input_string(c, "body"),
+        .draft = input_bool(c, "draft", false)};
     if (strcmp(pr.base, pr.head) == 0)
         return error_set(err, EINVAL, "base: is the branch itself");
     return create_pr_send(c, &p, &pr, err);

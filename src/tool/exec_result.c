@@ -159,7 +159,8 @@ bool missing_describe(const struct box_capture *output, char *text, size_t size)
      * name of a program is looked for. */
     size_t end = b->len - n, begin = end;
     while (begin > 0 && end - begin < sizeof name &&
-           (isalnum(b->data[begin - 1]) || memchr("._+-", b->data[begin - 1], 4)))
+           (isalnum(b->data[begin - 1]) ||
+            strchr("._+-", b->data[begin - 1] ? b->data[begin - 1] : 1)))
         begin--;
     if (begin == end || end - begin >= sizeof name)
         return false;

@@ -165,10 +165,11 @@ void ticker_tick(struct ticker *t, const struct box_capture *output)
     /* The last line that is not blank, or the end of it. */
     const struct buf *b = output->tail.len ? &output->tail : &output->head;
     size_t end = b->len;
-    while (end > 0 && memchr("\n\r ", b->data[end - 1], 3))
+    while (end > 0 && strchr("\n\r ", b->data[end - 1] ? b->data[end - 1] : 1))
         end--;
     size_t begin = end;
-    while (begin > 0 && !memchr("\n\r", b->data[begin - 1], 2) && end - begin < LINE_SHOWN)
+    while (begin > 0 && !strchr("\n\r", b->data[begin - 1] ? b->data[begin - 1] : 1) &&
+           end - begin < LINE_SHOWN)
         begin--;
     begin += utf8_cut_start(b->data + begin, end - begin);
     _cleanup_buf_ struct buf line = BUF_INIT(4 * LINE_SHOWN);

@@ -36,7 +36,7 @@ int remote_open(const char *url, struct remote *ret, struct error *err)
     if (e < 0)
         return e;
     *ret = r;
-    r = (struct remote){0};
+    memset(&r, 0, sizeof r);
     return 0;
 }
 

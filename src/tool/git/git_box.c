@@ -257,8 +257,8 @@ static int worktree_put_config(const struct git_repo *repo, struct box *box, str
 {
     static const char *const args[] = {
         "config", "-z", "--get-regexp",
-        "^core\\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|"
-        "precomposeunicode|sparsecheckout(cone)?)$",
+        ("^core\\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|"
+         "precomposeunicode|sparsecheckout(cone)?)$"),
         NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 10);

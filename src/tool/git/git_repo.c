@@ -66,7 +66,7 @@ int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err
     snprintf(r.format, sizeof r.format, "%s", lines[5]);
     r.is_shallow = strcmp(lines[6], "true") == 0;
     *ret = r;
-    r = (struct git_repo){0};
+    memset(&r, 0, sizeof r);
     return 0;
 }
 

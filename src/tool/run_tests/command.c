@@ -240,7 +240,7 @@ static int plan_runner(struct planning *g, const struct found_runner *f)
     if (r->flags & RUNNER_LEAVES)
         return plan_add_report(p, "**/TEST-*.xml", r->format, TESTS_REQUIRED);
     bool has_options = !r->options;
-    for (size_t i = f->command->first; r->flags & RUNNER_SPLIT && i < end; i++)
+    for (size_t i = f->command->first; r->options && r->flags & RUNNER_SPLIT && i < end; i++)
         has_options |= strcmp(words[i].text, r->options) == 0;
     if (!has_options) {
         size_t at = words[r->flags & RUNNER_AT_END ? end - 1 : f->behind - 1].end;
