@@ -37,31 +37,17 @@ static int box_spec_mark(struct box_spec *s, const struct option *self)
     return 0;
 }
 
-static int parse_string(void *target, const struct option *self, const char *value,
-                        struct error *err)
-{
-    int r = option_parse_string(target, self, value, err);
-    return r < 0 ? r : box_spec_mark(target, self);
-}
-
-static int parse_time(void *target, const struct option *self, const char *value, struct error *err)
-{
-    int r = option_parse_time(target, self, value, err);
-    return r < 0 ? r : box_spec_mark(target, self);
-}
-
-static int parse_count(void *target, const struct option *self, const char *value,
-                       struct error *err)
-{
-    int r = option_parse_count(target, self, value, err);
-    return r < 0 ? r : box_spec_mark(target, self);
-}
-
-static int parse_size(void *target, const struct option *self, const char *value, struct error *err)
-{
-    int r = option_parse_size(target, self, value, err);
-    return r < 0 ? r : box_spec_mark(target, self);
-}
+#define PARSE_AND_MARK(kind)                                                                       \
+    static int parse_##kind(void *target, const struct option *self, const char *value,            \
+                            struct error *err)                                                     \
+    {                                                                                              \
+        int r = option_parse_##kind(target, self, value, err);                                     \
+        return r < 0 ? r : box_spec_mark(target, self);                                            \
+    }
+PARSE_AND_MARK(string)
+PARSE_AND_MARK(time)
+PARSE_AND_MARK(count)
+PARSE_AND_MARK(size)
 
 /* A size without which nothing can run. */
 static int parse_room(void *target, const struct option *self, const char *value, struct error *err)
@@ -75,32 +61,17 @@ static int parse_room(void *target, const struct option *self, const char *value
     return r;
 }
 
-/* Which of the `|`-separated values of the row's `arg` it is. */
-static int parse_choice(const struct option *self, const char *value, int *ret, struct error *err)
-{
-    size_t n = strlen(value);
-    int i = 0;
-    for (const char *at = self->arg; *at; i++) {
-        size_t m = strcspn(at, "|");
-        if (m == n && strncmp(at, value, n) == 0) {
-            *ret = i;
-            return 0;
-        }
-        at += m + (at[m] == '|');
-    }
-    return error_set(err, EINVAL, "'%s' is not one of %s", value, self->arg);
-}
-
 static int parse_mode(void *target, const struct option *self, const char *value, struct error *err)
 {
-    static const enum box_mode MODES[] = {BOX_COW, BOX_DIRECT, BOX_RO};
+    static const char *const MODES[] = {
+        [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
     struct box_spec *s = target;
-    int i = 0;
-    int r = parse_choice(self, value, &i, err);
-    if (r < 0)
-        return r;
-    s->box.mode = MODES[i];
-    return box_spec_mark(s, self);
+    for (size_t i = 0; i < ARRAY_SIZE(MODES); i++)
+        if (strcmp(MODES[i], value) == 0) {
+            s->box.mode = (enum box_mode)i;
+            return box_spec_mark(s, self);
+        }
+    return error_set(err, EINVAL, "'%s' is not one of %s", value, self->arg);
 }
 
 static int parse_backend(void *target, const struct option *self, const char *value,
@@ -133,8 +104,17 @@ static int parse_image(void *target, const struct option *self, const char *valu
 
 static int parse_net(void *target, const struct option *self, const char *value, struct error *err)
 {
-    int r = net_policy_parse(target, value, self->arg, err);
-    return r < 0 ? r : box_spec_mark(target, self);
+    struct box_spec *s = target;
+    size_t n = strcspn(value, ":");
+    const struct net_policy *policy = net_policy_find(value, n);
+    if (!policy || (value[n] == ':') != (policy->parse != NULL))
+        return error_set(err, EINVAL, "'%s' is not one of %s", value, self->arg);
+    s->box.n_allow = 0;
+    int r = policy->parse ? policy->parse(s, value + n + 1, err) : 0;
+    if (r < 0)
+        return r;
+    s->box.net = policy;
+    return box_spec_mark(s, self);
 }
 
 static int parse_cpus(void *target, const struct option *self, const char *value, struct error *err)

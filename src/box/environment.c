@@ -1,7 +1,8 @@
+/* The environment of a command: made up, with what was asked for; nothing of the host's. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "environment.h"
+#include "exec.h"
 #include "weaken.h"
 #include "banned.h"
 
@@ -36,30 +37,34 @@ static const char *const UNATTENDED[] = {
     NULL,
 };
 
-static bool same_key(const char *a, const char *b)
+/* Whether the list sets the variable that `entry` sets. */
+static bool environment_sets(char *const *env, const char *entry)
 {
-    size_t n = strcspn(a, "=");
-    return strncmp(a, b, n) == 0 && b[n] == '=';
-}
-
-static bool set_in(char *const *env, const char *entry)
-{
+    size_t n = strcspn(entry, "=");
     for (; env && *env; env++)
-        if (same_key(entry, *env))
+        if (strncmp(entry, *env, n) == 0 && (*env)[n] == '=')
             return true;
     return false;
 }
 
-static void put_list(struct buf *b, char *const *env, char *const *over, char *const *over_too)
+static void environment_put_list(struct buf *b, char *const *env, char *const *over,
+                                 char *const *over_too)
 {
     for (; env && *env; env++)
-        if (!set_in(over, *env) && !set_in(over_too, *env) && !set_in(env + 1, *env))
+        if (!environment_sets(over, *env) && !environment_sets(over_too, *env) &&
+            !environment_sets(env + 1, *env))
             wire_put_str(b, WIRE_K_ENV, *env);
 }
 
-/* The one word about the host's terminal that programs need to draw on it. */
-static void put_term(struct buf *b, char *const *box_env, char *const *command_env, bool tty)
+void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty)
 {
+    if (weakened("env"))
+        environment_put_list(b, environ, box_env, command_env);
+    environment_put_list(b, (char *const *)MADE_UP, box_env, command_env);
+    environment_put_list(b, box_env, command_env, NULL);
+    environment_put_list(b, command_env, NULL, NULL);
+
+    /* The one word about the host's terminal that programs need to draw on it. */
     const char *term = tty ? getenv("TERM") : NULL;
     char text[64] = "TERM=";
     size_t n =
@@ -68,22 +73,12 @@ static void put_term(struct buf *b, char *const *box_env, char *const *command_e
     if (!n || term[n] || n >= sizeof text - 5)
         term = "dumb", n = 4;
     memcpy(text + 5, term, n + 1);
-    if (!set_in(box_env, text) && !set_in(command_env, text))
+    if (!environment_sets(box_env, text) && !environment_sets(command_env, text))
         wire_put_str(b, WIRE_K_ENV, text);
-}
-
-void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty)
-{
-    if (weakened("env"))
-        put_list(b, environ, box_env, command_env);
-    put_list(b, (char *const *)MADE_UP, box_env, command_env);
-    put_list(b, box_env, command_env, NULL);
-    put_list(b, command_env, NULL, NULL);
-    put_term(b, box_env, command_env, tty);
 }
 
 void environment_put_shell(struct buf *b, char *const *box_env, char *const *command_env)
 {
-    put_list(b, (char *const *)UNATTENDED, box_env, command_env);
+    environment_put_list(b, (char *const *)UNATTENDED, box_env, command_env);
     environment_put(b, box_env, command_env, false);
 }

@@ -19,14 +19,36 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "capture.h"
 #include "clock.h"
-#include "environment.h"
 #include "exec.h"
 #include "io.h"
 #include "proxy/proxy.h"
 #include "weaken.h"
 #include "banned.h"
+
+#define REQUEST_MAX      WIRE_BODY_MAX
+#define PIPE_SIZE        (1 << 20)
+#define NOTES_MAX        4096
+#define GRACE_NS         (5 * NS_PER_S)
+#define LATE_COUNT_TICKS 80   /* of TICK_MS */
+#define FORK_BOMB_HITS   1000 /* failed forks after which a command is not just at its limit */
+
+const char *box_limit_name(enum wire_limit limit)
+{
+    static const char *const names[] = {
+        [WIRE_LIMIT_TIMEOUT] = "timeout", [WIRE_LIMIT_CPU] = "cpu-time",
+        [WIRE_LIMIT_MEMORY] = "memory",   [WIRE_LIMIT_PIDS] = "pids",
+        [WIRE_LIMIT_DISK] = "disk",       [WIRE_LIMIT_OUTPUT] = "output",
+    };
+    return (size_t)limit < ARRAY_SIZE(names) ? names[limit] : NULL;
+}
+
+uint64_t limit_sockets(const struct box_limits *l)
+{
+    struct sysinfo info;
+    uint64_t most = sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit / 64;
+    return l->memory < most ? l->memory : most;
+}
 
 static int64_t limit_of(int64_t asked, int64_t general)
 {
@@ -38,8 +60,9 @@ static uint64_t to_ms(int64_t ns)
     return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* What a script is given is an agent's wish: within the box's own limit. */
-int64_t call_wall_limit(const struct call *c)
+/* The time that a command may take, 0: any. What a script asks for is an agent's wish: it stays
+ * within the box's own limit. */
+static int64_t call_wall_limit(const struct call *c)
 {
     const struct box_command *cmd = c->command;
     int64_t most = c->box->limits.timeout_ns;
@@ -67,43 +90,7 @@ void call_put_limits(struct buf *b, const struct call *c)
     wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
 }
 
-static int build_shell_request(struct buf *b, const struct call *c)
-{
-    size_t begin = wire_begin(b, WIRE_SHELL);
-    pthread_mutex_lock(&c->box->settings);
-    call_put_shell(b, c);
-    call_put_limits(b, c);
-    pthread_mutex_unlock(&c->box->settings);
-    wire_end(b, begin);
-    return b->failed ? -E2BIG : 0;
-}
-
-int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdio)
-{
-    if (c->command->shell)
-        return build_shell_request(b, c);
-    pthread_mutex_lock(&c->box->settings);
-    size_t begin = wire_begin(b, WIRE_EXEC);
-    for (char *const *arg = c->command->argv; *arg; arg++)
-        wire_put_str(b, WIRE_K_ARG, *arg);
-    environment_put(b, c->box->env, c->command->env, c->command->tty);
-    wire_put_str(b, WIRE_K_CWD, c->command->cwd ? c->command->cwd : "/workspace");
-    wire_put_u64(b, WIRE_K_STDIO, stdio);
-    if (stdio == WIRE_STDIO_PTY) {
-        wire_put_u64(b, WIRE_K_ROWS, (uint64_t)c->rows);
-        wire_put_u64(b, WIRE_K_COLS, (uint64_t)c->cols);
-    }
-    if (c->command->last)
-        wire_put_u64(b, WIRE_K_LAST, 1);
-    call_put_limits(b, c);
-    pthread_mutex_unlock(&c->box->settings);
-    wire_end(b, begin);
-    return b->failed ? -E2BIG : 0;
-}
-
-#define NOTES_MAX 4096
-
-void call_put_shell(struct buf *b, const struct call *c)
+static void call_put_shell(struct buf *b, const struct call *c)
 {
     const struct box_command *cmd = c->command;
     wire_put_str(b, WIRE_K_NAME, cmd->shell);
@@ -121,103 +108,76 @@ void call_put_shell(struct buf *b, const struct call *c)
         wire_put_u64(b, WIRE_K_OUTPUT_TOTAL, c->box->limits.output_total);
 }
 
-/* All notes, a line each. */
-static char *find_notes(const struct wire_frame *f)
+static void call_put_exec(struct buf *b, const struct call *c)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(NOTES_MAX);
-    struct wire_field field;
-    for (size_t at = 0; wire_next(f, &at, &field);)
-        if (field.key == WIRE_K_NOTE && !memchr(field.data, 0, field.size)) {
-            if (text.len)
-                buf_append(&text, "\n", 1);
-            buf_append(&text, field.data, field.size);
-        }
-    const char *said = text.len && !text.failed ? buf_cstr(&text) : NULL;
-    return said ? strdup(said) : NULL;
-}
-
-void call_take_shell(struct box_result *r, const struct wire_frame *f)
-{
-    r->state = (enum wire_state)wire_find_u64(f, WIRE_K_STATE, 0);
-    r->cwd = wire_find_str(f, WIRE_K_CWD);
-    r->notes = find_notes(f);
-    r->handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
-    r->output_path = wire_find_str(f, WIRE_K_OUTPUT_PATH);
-}
-
-int call_output(struct call *c, const struct wire_frame *f)
-{
-    struct wire_field data;
-    if (!wire_find(f, WIRE_K_DATA, &data))
-        return 0;
-    c->output += data.size;
-    if (c->command->capture)
-        return capture_add(c->out.capture, data.data, data.size);
-    if (c->command->sink)
-        c->command->sink->write(c->command->sink->data, data.data, data.size);
-    else if (c->command->out >= 0) {
-        int r = io_write_all(c->command->out, data.data, data.size);
-        c->out.error = r < 0 && !c->out.error ? -r : c->out.error;
-        if (r < 0)
-            call_kill(c, WIRE_LIMIT_NONE); /* nobody looks at it any more */
+    const struct box_command *cmd = c->command;
+    for (char *const *arg = cmd->argv; *arg; arg++)
+        wire_put_str(b, WIRE_K_ARG, *arg);
+    environment_put(b, c->box->env, cmd->env, cmd->tty);
+    wire_put_str(b, WIRE_K_CWD, cmd->cwd ? cmd->cwd : "/workspace");
+    wire_put_u64(b, WIRE_K_STDIO, cmd->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
+    if (cmd->tty) {
+        wire_put_u64(b, WIRE_K_ROWS, (uint64_t)c->rows);
+        wire_put_u64(b, WIRE_K_COLS, (uint64_t)c->cols);
     }
-    return 0;
+    if (cmd->last)
+        wire_put_u64(b, WIRE_K_LAST, 1);
 }
 
-/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its
- * terminal's input. */
-int call_tty_input(struct call *c)
+int call_pipe(bool into_command, int *ret_ours, int *ret_theirs)
 {
-    char data[4096];
-    ssize_t n = read(c->command->in, data, sizeof data);
-    if (n < 0)
-        return errno == EINTR || errno == EAGAIN ? 0 : -errno;
-    _cleanup_buf_ struct buf frame = BUF_INIT(2 * sizeof data);
-    size_t begin = wire_begin(&frame, WIRE_STDIN);
-    if (n > 0)
-        wire_put(&frame, WIRE_K_DATA, data, (size_t)n);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_ours = ends[into_command ? 1 : 0];
+    *ret_theirs = ends[into_command ? 0 : 1];
+    return io_set_nonblock(*ret_ours, true);
+}
+
+/* Sends the request, with the command's ends of fresh pipes unless its output comes in frames. */
+static int call_send(struct call *c, struct error *err)
+{
+    _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
+    const struct box_command *cmd = c->command;
+    struct machine *machine = c->box->machine;
+    bool frames = cmd->tty || cmd->shell;
+    int theirs[3] = {-1, -1, -1}, r = 0;
+    pthread_mutex_lock(&c->box->settings);
+    size_t begin = wire_begin(&request, cmd->shell ? WIRE_SHELL : WIRE_EXEC);
+    if (cmd->shell)
+        call_put_shell(&request, c);
     else
-        wire_put_u64(&frame, WIRE_K_EOF, 1);
-    wire_end(&frame, begin);
-    int r = wire_send(c->wire.fd, &frame, NULL, 0);
-    return n == 0 ? -EPIPE : r;
+        call_put_exec(&request, c);
+    call_put_limits(&request, c);
+    wire_end(&request, begin);
+    pthread_mutex_unlock(&c->box->settings);
+    if (request.failed)
+        return error_set(err, E2BIG,
+                         "the command, its input and its environment are longer than %u bytes",
+                         REQUEST_MAX);
+
+    if (!frames && c->in.from >= 0)
+        r = call_pipe(true, &c->in.to, &theirs[0]);
+    else if (!frames && (theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+        r = -errno;
+    if (!frames && r == 0)
+        r = call_pipe(false, &c->out.from, &theirs[1]);
+    if (!frames && r == 0)
+        r = call_pipe(false, &c->err.from, &theirs[2]);
+    if (!frames && r == 0) /* may fail: users have a quota of pipe memory */
+        fcntl(c->out.from, F_SETPIPE_SZ, PIPE_SIZE);
+
+    pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
+    if (r == 0)
+        r = machine->backend->connect(machine, &request, theirs, frames ? 0 : 3, &c->wire.fd);
+    pthread_rwlock_unlock(&c->box->frozen);
+    for (int i = 0; i < 3; i++)
+        cleanup_close(&theirs[i]);
+    return box_unreached(c->box, r, err);
 }
 
-/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal handlers.
- */
-void call_tty_resize(struct call *c)
-{
-    struct winsize size;
-    int fd = c->command->in >= 0 ? c->command->in : c->command->out;
-    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size) < 0 ||
-        (size.ws_row == c->rows && size.ws_col == c->cols))
-        return;
-    if (!size.ws_row || !size.ws_col)
-        return;
-    c->rows = size.ws_row;
-    c->cols = size.ws_col;
-    if (c->wire.fd < 0) /* not asked for yet: the size goes along with the request */
-        return;
-    _cleanup_buf_ struct buf frame = BUF_INIT(256);
-    size_t begin = wire_begin(&frame, WIRE_RESIZE);
-    wire_put_u64(&frame, WIRE_K_ROWS, (uint64_t)c->rows);
-    wire_put_u64(&frame, WIRE_K_COLS, (uint64_t)c->cols);
-    wire_end(&frame, begin);
-    wire_send(c->wire.fd, &frame, NULL, 0);
-}
-
-#define FORK_BOMB_HITS                                                                             \
-    1000 /* failed forks after which a command is a fork bomb and not just at its limit            \
-          */
-
-uint64_t limit_sockets(const struct box_limits *l)
-{
-    struct sysinfo info;
-    uint64_t most = sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit / 64;
-    return l->memory < most ? l->memory : most;
-}
-
-void call_kill(struct call *c, enum wire_limit limit)
+/* Sends SIGKILL to the command's tree, once, and notes which limit it was. */
+static void call_kill(struct call *c, enum wire_limit limit)
 {
     if (c->killed)
         return;
@@ -233,55 +193,89 @@ void call_kill(struct call *c, enum wire_limit limit)
         c->deadline = latest;
 }
 
-static void watch_counters(struct call *c)
+/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its
+ * terminal's input. */
+static void call_tty_input(struct call *c)
 {
-    struct usage now;
-    machine_usage(c->box->machine, USAGE_COUNTERS | USAGE_MEMORY, &now);
-    int64_t cpu = c->command->cpu_time_ns ? c->command->cpu_time_ns : c->box->limits.cpu_time_ns;
-    if (cpu > 0 && now.cpu_ns - c->before.cpu_ns > cpu && !weakened("cpu"))
-        call_kill(c, WIRE_LIMIT_CPU);
-    else if (now.memory > c->box->limits.memory || now.sockets > limit_sockets(&c->box->limits))
-        call_kill(c, WIRE_LIMIT_MEMORY);
-    else if (now.pids_hits - c->before.pids_hits > FORK_BOMB_HITS)
-        call_kill(c, WIRE_LIMIT_PIDS);
+    char data[4096];
+    ssize_t n = read(c->command->in, data, sizeof data);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    _cleanup_buf_ struct buf frame = BUF_INIT(2 * sizeof data);
+    size_t begin = wire_begin(&frame, WIRE_STDIN);
+    if (n > 0)
+        wire_put(&frame, WIRE_K_DATA, data, (size_t)n);
+    else
+        wire_put_u64(&frame, WIRE_K_EOF, 1);
+    wire_end(&frame, begin);
+    if (n < 0 || wire_send(c->wire.fd, &frame, NULL, 0) < 0 || n == 0)
+        c->in.from = -1;
 }
 
-/* Nothing in the kernel stops a box that writes more to the disk than it may. A box that was over
- * its limit before may still run commands that remove files. */
-static void watch_disk(struct call *c)
+/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal handlers.
+ */
+static void call_tty_resize(struct call *c)
 {
-    struct usage now;
-    machine_usage(c->box->machine, 0, &now);
-    bool grows = now.disk_bytes > c->before.disk_bytes || !c->before.disk_full;
-    if (now.host_disk_full || (now.disk_full && grows && !now.disk_exact) || now.disk_lost)
-        call_kill(c, WIRE_LIMIT_DISK);
+    struct winsize size;
+    int fd = c->command->in >= 0 ? c->command->in : c->command->out;
+    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col ||
+        (size.ws_row == c->rows && size.ws_col == c->cols))
+        return;
+    c->rows = size.ws_row;
+    c->cols = size.ws_col;
+    if (c->wire.fd < 0) /* not sent yet: the size goes along with the request */
+        return;
+    _cleanup_buf_ struct buf frame = BUF_INIT(256);
+    size_t begin = wire_begin(&frame, WIRE_RESIZE);
+    wire_put_u64(&frame, WIRE_K_ROWS, (uint64_t)c->rows);
+    wire_put_u64(&frame, WIRE_K_COLS, (uint64_t)c->cols);
+    wire_end(&frame, begin);
+    wire_send(c->wire.fd, &frame, NULL, 0);
 }
 
-void call_watch(struct call *c)
+/* Compares what was counted with the limits, once a tick. */
+static void call_watch(struct call *c)
 {
+    const struct box_limits *l = &c->box->limits;
+    struct usage now;
     if (c->done)
         return;
-    uint64_t most = c->box->limits.output_total;
-    if (most && c->output > most && !weakened("output"))
+    if (l->output_total && c->output > l->output_total && !weakened("output"))
         call_kill(c, WIRE_LIMIT_OUTPUT);
-    int64_t now = clock_now();
-    if (now < c->next_watch)
+    int64_t at = clock_now();
+    if (at < c->next_watch)
         return;
-    c->next_watch = now + TICK_MS * NS_PER_MS;
-    if (c->before.counted)
-        watch_counters(c);
-    if (c->before.disk_watched)
-        watch_disk(c);
+    c->next_watch = at + TICK_MS * NS_PER_MS;
+
+    if (c->before.counted) {
+        machine_usage(c->box->machine, USAGE_COUNTERS | USAGE_MEMORY, &now);
+        int64_t cpu = limit_of(c->command->cpu_time_ns, l->cpu_time_ns);
+        if (cpu > 0 && now.cpu_ns - c->before.cpu_ns > cpu && !weakened("cpu"))
+            call_kill(c, WIRE_LIMIT_CPU);
+        else if (now.memory > l->memory || now.sockets > limit_sockets(l))
+            call_kill(c, WIRE_LIMIT_MEMORY);
+        else if (now.pids_hits - c->before.pids_hits > FORK_BOMB_HITS)
+            call_kill(c, WIRE_LIMIT_PIDS);
+    }
+    /* Nothing in the kernel stops a box that writes more to the disk than it may. A box that was
+     * over its limit before may still run commands that remove files. */
+    if (c->before.disk_watched) {
+        machine_usage(c->box->machine, 0, &now);
+        bool grows = now.disk_bytes > c->before.disk_bytes || !c->before.disk_full;
+        if (now.host_disk_full || (now.disk_full && grows && !now.disk_exact) || now.disk_lost)
+            call_kill(c, WIRE_LIMIT_DISK);
+    }
     if (c->command->tty)
         call_tty_resize(c);
-    if (c->deadline &&
-        now > c->deadline) { /* the guest does not do what it was asked: end all of it */
+    if (c->deadline && at > c->deadline) { /* the guest does not do what it was asked: end all */
         c->silent = !c->killed;
         c->box->machine->backend->kill(c->box->machine);
     }
 }
 
-enum wire_limit call_limit(struct call *c)
+/* Which limit a command ran into that was not ended by us: decided from its end and the counters.
+ */
+static enum wire_limit call_limit(struct call *c)
 {
     struct usage now;
     if (c->result->exit_code == 0)
@@ -291,13 +285,8 @@ enum wire_limit call_limit(struct call *c)
         return WIRE_LIMIT_MEMORY;
     if (now.pids_hits > c->before.pids_hits)
         return WIRE_LIMIT_PIDS;
-    if (now.disk_full)
-        return WIRE_LIMIT_DISK;
-    return WIRE_LIMIT_NONE;
+    return now.disk_full ? WIRE_LIMIT_DISK : WIRE_LIMIT_NONE;
 }
-
-#define GRACE_NS         (5 * NS_PER_S)
-#define LATE_COUNT_TICKS 80 /* of TICK_MS */
 
 /* What a guest says is believed only as far as it can be true. */
 static int find_int(const struct wire_frame *f, uint16_t key, int fallback, int max)
@@ -312,7 +301,22 @@ static int64_t find_ns(const struct wire_frame *f, uint16_t key, int64_t unit)
     return v <= (uint64_t)(INT64_MAX / unit) ? (int64_t)v * unit : INT64_MAX;
 }
 
-static void take_result(struct call *c, const struct wire_frame *f)
+/* All notes, a line each. */
+static char *find_notes(const struct wire_frame *f)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(NOTES_MAX);
+    struct wire_field field;
+    for (size_t at = 0; wire_next(f, &at, &field);)
+        if (field.key == WIRE_K_NOTE && !memchr(field.data, 0, field.size)) {
+            if (text.len)
+                buf_append(&text, "\n", 1);
+            buf_append(&text, field.data, field.size);
+        }
+    const char *said = text.len && !text.failed ? buf_cstr(&text) : NULL;
+    return said ? strdup(said) : NULL;
+}
+
+static void call_read_result(struct call *c, const struct wire_frame *f)
 {
     struct box_result *r = c->result;
     r->exit_code = find_int(f, WIRE_K_EXIT_CODE, 125, 255);
@@ -326,31 +330,52 @@ static void take_result(struct call *c, const struct wire_frame *f)
     enum wire_limit limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
     if (r->limit == WIRE_LIMIT_NONE && limit <= WIRE_LIMIT_OUTPUT)
         r->limit = limit;
-    if (c->command->shell)
-        call_take_shell(r, f);
+    if (c->command->shell) {
+        r->state = (enum wire_state)wire_find_u64(f, WIRE_K_STATE, 0);
+        r->cwd = wire_find_str(f, WIRE_K_CWD);
+        r->notes = find_notes(f);
+        r->handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
+        r->output_path = wire_find_str(f, WIRE_K_OUTPUT_PATH);
+    }
     if (c->command->background)
         r->exit_code = 0; /* STATUS reports how it ends */
     c->done = true;
 }
 
-static int take_error(const struct wire_frame *f, struct error *err)
+/* Output that comes in frames. */
+static int call_read_output(struct call *c, const struct wire_frame *f)
 {
-    _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
-    int code = (int)wire_find_u64(f, WIRE_K_CODE, EIO);
-    return error_set(err, code > 0 && code < 4096 ? code : EIO, "%s",
-                     text && *text ? text : "the guest reported an error");
+    struct wire_field data;
+    if (!wire_find(f, WIRE_K_DATA, &data))
+        return 0;
+    c->output += data.size;
+    if (c->command->capture)
+        return capture_add(c->out.capture, data.data, data.size);
+    if (c->command->sink)
+        c->command->sink->write(c->command->sink->data, data.data, data.size);
+    else if (c->command->out >= 0) {
+        int r = io_write_all(c->command->out, data.data, data.size);
+        c->out.error = r < 0 && !c->out.error ? -r : c->out.error;
+        if (r < 0)
+            call_kill(c, WIRE_LIMIT_NONE); /* nobody reads it any more */
+    }
+    return 0;
 }
 
-static int take_frame(struct call *c, const struct wire_frame *f, struct error *err)
+static int call_read_frame(struct call *c, const struct wire_frame *f, struct error *err)
 {
     switch (f->type) {
     case WIRE_RESULT:
-        take_result(c, f);
+        call_read_result(c, f);
         return 0;
     case WIRE_OUTPUT:
-        return call_output(c, f);
-    case WIRE_ERROR:
-        return take_error(f, err);
+        return call_read_output(c, f);
+    case WIRE_ERROR: {
+        _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
+        int code = (int)wire_find_u64(f, WIRE_K_CODE, EIO);
+        return error_set(err, code > 0 && code < 4096 ? code : EIO, "%s",
+                         text && *text ? text : "the guest reported an error");
+    }
     case WIRE_WAITING:
         c->waiting = true;
         return 0;
@@ -363,121 +388,97 @@ static int take_frame(struct call *c, const struct wire_frame *f, struct error *
     }
 }
 
-/* The guest is gone: with it everything in the box. The kernel's counters may know why
- * (call_finish). */
-static void guest_lost(struct call *c)
+static int call_read_frames(struct call *c, struct error *err)
 {
-    c->lost = true;
-    c->result->exit_code = 128 + SIGKILL;
-    c->result->signal = SIGKILL;
-    c->done = true;
-}
-
-static int read_frames(struct call *c, struct error *err)
-{
+    struct wire_frame f;
     ssize_t got = wire_fill(&c->wire);
+    int r;
     if (got == -EAGAIN)
         return 0;
     if (got <= 0) {
-        guest_lost(c);
+        /* The guest is gone: with it everything in the box. The kernel's counters may know why
+         * (call_finish). */
+        c->lost = c->done = true;
+        c->result->exit_code = 128 + SIGKILL;
+        c->result->signal = SIGKILL;
         return 0;
     }
-    struct wire_frame f;
-    int r;
     while (!c->done && (r = wire_take(&c->wire, &f)) != 0) {
         if (r < 0)
             return error_set(err, EPROTO, "the guest sent a malformed frame");
-        if ((r = take_frame(c, &f, err)) < 0)
+        if ((r = call_read_frame(c, &f, err)) < 0)
             return r;
     }
     return 0;
 }
 
-/* False once there is nothing more to hear for now. */
-static bool hear(struct call *c)
+/* False once there is nothing more to read for now. */
+static bool call_read_side(struct call *c)
 {
     char bytes[PUMP_CHUNK];
-    ssize_t n = read(c->ear.from, bytes, sizeof bytes);
-    if (n > 0 && c->ear.said && !c->ear.said(c->ear.data, bytes, (size_t)n)) {
+    ssize_t n = read(c->side.from, bytes, sizeof bytes);
+    if (n > 0 && c->side.received && !c->side.received(c->side.data, bytes, (size_t)n)) {
         call_kill(c, WIRE_LIMIT_NONE);
         n = 0;
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        close(TAKE_FD(c->ear.from));
+        close(TAKE_FD(c->side.from));
     return n > 0;
-}
-
-enum { P_WIRE, P_CANCEL, P_OUT, P_ERR, P_FEED, P_IN, P_EAR, P_COUNT };
-
-static void set_polls(const struct call *c, struct pollfd p[P_COUNT])
-{
-    bool hungry = c->in.from >= 0 && c->in.pending.len == 0;
-    bool tty = c->command->tty;
-    p[P_WIRE] = (struct pollfd){.fd = c->wire.fd, .events = POLLIN};
-    p[P_CANCEL] = (struct pollfd){.fd = c->killed ? -1 : c->command->cancel, .events = POLLIN};
-    p[P_OUT] = pump_poll(&c->out);
-    p[P_ERR] = pump_poll(&c->err);
-    p[P_EAR] = (struct pollfd){.fd = c->ear.from, .events = POLLIN};
-    p[P_FEED] = (struct pollfd){.fd = c->in.to, .events = c->in.pending.len ? POLLOUT : 0};
-    p[P_IN] =
-        (struct pollfd){.fd = hungry && (tty || c->in.to >= 0) ? c->in.from : -1, .events = POLLIN};
-}
-
-static void move_bytes(struct call *c, const struct pollfd p[P_COUNT])
-{
-    if (p[P_OUT].revents)
-        pump_out(&c->out);
-    if (p[P_ERR].revents)
-        pump_out(&c->err);
-    if (p[P_EAR].revents)
-        hear(c);
-    if (p[P_FEED].revents & (POLLERR | POLLHUP))
-        close(TAKE_FD(c->in.to)); /* the command reads no more */
-    if (c->in.to >= 0 && (p[P_IN].revents || p[P_FEED].revents))
-        feed_step(&c->in, p[P_IN].revents != 0);
-}
-
-/* Mostly nothing has to be watched but that the guest is there. */
-static int wait_ms(const struct call *c)
-{
-    bool watch = c->before.counted || c->before.disk_watched || c->command->tty ||
-                 c->box->limits.output_total;
-    int ms = clock_poll_ms(c->deadline);
-    watch = watch || (c->command->sink && c->command->sink->tick);
-    int most = watch ? TICK_MS : BOX_PULSE_MS;
-    return ms < 0 || ms > most ? most : ms;
 }
 
 int call_step(struct call *c, struct error *err)
 {
-    struct pollfd p[P_COUNT];
-    set_polls(c, p);
-    int n = poll(p, P_COUNT, wait_ms(c));
+    enum { WIRE, CANCEL, OUT, ERR, FEED, IN, SIDE, COUNT };
+    const struct box_command *cmd = c->command;
+    bool hungry = c->in.from >= 0 && c->in.pending.len == 0 && (cmd->tty || c->in.to >= 0);
+    bool ticks = cmd->sink && cmd->sink->tick;
+    struct pollfd p[COUNT] = {
+        [WIRE] = {.fd = c->wire.fd, .events = POLLIN},
+        [CANCEL] = {.fd = c->killed ? -1 : cmd->cancel, .events = POLLIN},
+        [OUT] = pump_poll(&c->out),
+        [ERR] = pump_poll(&c->err),
+        [FEED] = {.fd = c->in.to, .events = c->in.pending.len ? POLLOUT : 0},
+        [IN] = {.fd = hungry ? c->in.from : -1, .events = POLLIN},
+        [SIDE] = {.fd = c->side.from, .events = POLLIN},
+    };
+
+    /* Mostly nothing has to be watched but that the guest is there. */
+    bool watch = c->before.counted || c->before.disk_watched || cmd->tty ||
+                 c->box->limits.output_total || ticks;
+    int ms = clock_poll_ms(c->deadline), most = watch ? TICK_MS : BOX_PULSE_MS;
+    int n = poll(p, COUNT, ms < 0 || ms > most ? most : ms);
     if (n < 0 && errno != EINTR)
         return error_errno(err, errno, "cannot wait for the command");
-    if (n > 0)
-        move_bytes(c, p);
-    if (n > 0 && p[P_CANCEL].revents)
+    for (int i = 0; n <= 0 && i < COUNT; i++)
+        p[i].revents = 0;
+
+    if (p[OUT].revents)
+        pump_out(&c->out);
+    if (p[ERR].revents)
+        pump_out(&c->err);
+    if (p[SIDE].revents)
+        call_read_side(c);
+    if (p[FEED].revents & (POLLERR | POLLHUP))
+        close(TAKE_FD(c->in.to)); /* the command reads no more */
+    if (c->in.to >= 0 && (p[IN].revents || p[FEED].revents))
+        feed_step(&c->in, p[IN].revents != 0);
+    if (p[CANCEL].revents)
         call_kill(c, WIRE_LIMIT_NONE);
-    if (n > 0 && c->command->tty && p[P_IN].revents && call_tty_input(c) < 0)
-        c->in.from = -1;
-    if (n > 0 && p[P_WIRE].revents) {
-        int r = read_frames(c, err);
-        if (r < 0)
-            return r;
-    }
+    if (cmd->tty && p[IN].revents)
+        call_tty_input(c);
+    int r = p[WIRE].revents ? call_read_frames(c, err) : 0;
+    if (r < 0)
+        return r;
     call_watch(c);
-    int alive = c->done ? 0 : box_pulse(c->box, &c->pulse, err);
-    if (alive < 0)
-        return alive;
-    if (c->command->sink && c->command->sink->tick)
-        c->command->sink->tick(c->command->sink->data);
-    return 0;
+    r = c->done ? 0 : box_pulse(c->box, &c->pulse, err);
+    if (r == 0 && ticks)
+        cmd->sink->tick(cmd->sink->data);
+    return r;
 }
 
 /* The tree is dead: whatever is still in the pipes is all that ever comes. A slow reader is waited
  * for. */
-static void drain(struct call *c, struct pump *p)
+static void call_drain(struct call *c, struct pump *p)
 {
     while (p->from >= 0 && (pump_out(p) || p->full)) {
         struct pollfd wait[] = {pump_poll(p), {.fd = c->command->cancel, .events = POLLIN}};
@@ -487,36 +488,31 @@ static void drain(struct call *c, struct pump *p)
     pump_close(p);
 }
 
-static void call_take_refusals(struct call *c)
+int call_finish(struct call *c, struct error *err)
 {
-    struct proxy_refusal refusals[BOX_REFUSALS_MAX];
     struct box_result *r = c->result;
+    call_drain(c, &c->out);
+    call_drain(c, &c->err);
+    while (c->side.from >= 0 && call_read_side(c))
+        ;
+    r->out_error = c->out.error;
+    if (c->command->capture) {
+        capture_finish(&r->out);
+        capture_finish(&r->err);
+    }
+
+    struct proxy_refusal refusals[BOX_REFUSALS_MAX];
     size_t n = proxy_refusals(c->box->proxy, c->refused_before, refusals, ARRAY_SIZE(refusals));
     r->refused = n ? calloc(n, sizeof *r->refused) : NULL;
     for (size_t i = 0; r->refused && i < n; i++, r->n_refused++) {
         memcpy(r->refused[i].target, refusals[i].target, sizeof refusals[i].target);
         r->refused[i].is_private = refusals[i].is_private;
     }
-}
 
-int call_finish(struct call *c, struct error *err)
-{
-    struct box_result *r = c->result;
-    drain(c, &c->out);
-    drain(c, &c->err);
-    while (c->ear.from >= 0 && hear(c))
-        ;
-    r->out_error = c->out.error;
-    call_take_refusals(c);
-    if (c->command->capture) {
-        capture_finish(&r->out);
-        capture_finish(&r->err);
-    }
+    /* The kernel counts whom it killed for want of memory a moment after the signal, on a busy
+     * machine later. */
     if (r->limit == WIRE_LIMIT_NONE)
         r->limit = call_limit(c);
-    /* The kernel counts whom it killed for want of memory a moment after the signal, on a busy
-     * machine later.
-     */
     for (int i = 0; i < LATE_COUNT_TICKS && c->lost && !c->killed && c->before.counted &&
                     r->limit == WIRE_LIMIT_NONE;
          i++) {
@@ -537,7 +533,7 @@ int call_finish(struct call *c, struct error *err)
 void call_free(struct call *c)
 {
     cleanup_close(&c->wire.fd);
-    cleanup_close(&c->ear.from);
+    cleanup_close(&c->side.from);
     box_pulse_end(&c->pulse);
     pump_close(&c->out);
     pump_close(&c->err);
@@ -546,34 +542,34 @@ void call_free(struct call *c)
     wire_reader_free(&c->wire);
 }
 
-/* A caller's /dev/null stays /dev/null: rg, ack and others search a piped standard input instead of
- * the folder.
- */
-static bool input_is_null(int fd)
-{
-    struct stat st;
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
-}
-
 void call_init(struct call *c, struct box *b, const struct box_command *cmd,
                struct box_result *result)
 {
+    /* A caller's /dev/null stays /dev/null: rg, ack and others search a piped standard input
+     * instead of the folder. */
+    struct stat st;
+    bool null = !cmd->tty && cmd->in >= 0 && fstat(cmd->in, &st) == 0 && S_ISCHR(st.st_mode) &&
+                st.st_rdev == makedev(1, 3);
+    int64_t now = clock_now();
     *result = (struct box_result){0};
-    *c = (struct call){.box = b,
-                       .command = cmd,
-                       .result = result,
-                       .wire = WIRE_READER_INIT(-1),
-                       .rows = 24,
-                       .cols = 80,
-                       .ear.from = -1,
-                       .pulse = BOX_PULSE_INIT};
-    c->out = (struct pump){
-        .from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
-    c->err = (struct pump){
-        .from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
-    bool none = cmd->shell || (!cmd->tty && input_is_null(cmd->in));
-    c->in =
-        (struct feed){.from = none ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
+    *c = (struct call){
+        .box = b,
+        .command = cmd,
+        .result = result,
+        .wire = WIRE_READER_INIT(-1),
+        .rows = 24,
+        .cols = 80,
+        .out = {.from = -1, .to = cmd->out, .is_terminal = isatty(cmd->out)},
+        .err = {.from = -1, .to = cmd->err, .is_terminal = isatty(cmd->err)},
+        .in = {.from = cmd->shell || null ? -1 : cmd->in,
+               .to = -1,
+               .pending = BUF_INIT(WIRE_DATA_MAX)},
+        .side.from = -1,
+        .pulse = BOX_PULSE_INIT,
+        .refused_before = proxy_refused(b->proxy),
+        .next_watch = now + TICK_MS * NS_PER_MS,
+    };
+    c->out.total = c->err.total = &c->output;
     if (cmd->capture) {
         capture_init(&result->out, b->limits.output);
         capture_init(&result->err, b->limits.output);
@@ -583,66 +579,9 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd,
     /* A box in which nothing ran yet has used nothing, and may still be on its way up. */
     bool first = __atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) == 0;
     machine_usage(b->machine, first ? 0 : USAGE_COUNTERS, &c->before);
-    c->refused_before = proxy_refused(b->proxy);
     int64_t wall = call_wall_limit(c);
-    int64_t now = clock_now();
-    c->deadline = wall && !cmd->background && !weakened("timeout") ? now + wall + GRACE_NS : 0;
-    c->next_watch = now + TICK_MS * NS_PER_MS;
-}
-
-#define REQUEST_MAX WIRE_BODY_MAX
-#define PIPE_SIZE   (1 << 20)
-
-int call_pipe(bool into_command, int *ret_ours, int *ret_theirs)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    *ret_ours = ends[into_command ? 1 : 0];
-    *ret_theirs = ends[into_command ? 0 : 1];
-    return io_set_nonblock(*ret_ours, true);
-}
-
-static int open_null(int *ret_fd)
-{
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    *ret_fd = fd;
-    return 0;
-}
-
-static int make_pipes(struct call *c, int theirs[3])
-{
-    int r = c->in.from >= 0 ? call_pipe(true, &c->in.to, &theirs[0]) : open_null(&theirs[0]);
-    if (r == 0)
-        r = call_pipe(false, &c->out.from, &theirs[1]);
-    if (r == 0)
-        r = call_pipe(false, &c->err.from, &theirs[2]);
-    if (r == 0)
-        fcntl(c->out.from, F_SETPIPE_SZ, PIPE_SIZE); /* a wish: users have a quota of pipe memory */
-    return r;
-}
-
-static int send_request(struct call *c, struct error *err)
-{
-    _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
-    int theirs[3] = {-1, -1, -1};
-    bool frames = c->command->tty || c->command->shell;
-    int r = call_build_request(&request, c, c->command->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
-    if (r < 0)
-        return error_set(err, E2BIG,
-                         "the command, its input and its environment are longer than %u bytes",
-                         REQUEST_MAX);
-    r = frames ? 0 : make_pipes(c, theirs);
-    pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
-    if (r == 0)
-        r = c->box->machine->backend->connect(c->box->machine, &request, theirs, frames ? 0 : 3,
-                                              &c->wire.fd);
-    pthread_rwlock_unlock(&c->box->frozen);
-    for (int i = 0; i < 3; i++)
-        cleanup_close(&theirs[i]);
-    return box_unreached(c->box, r, err);
+    if (wall && !cmd->background && !weakened("timeout"))
+        c->deadline = now + wall + GRACE_NS;
 }
 
 int local_exec(struct box *b, const struct box_command *cmd, struct box_result *ret,
@@ -653,7 +592,7 @@ int local_exec(struct box *b, const struct box_command *cmd, struct box_result *
     call_init(&c, b, cmd, &result);
     if (cmd->tty)
         call_tty_resize(&c);
-    int r = send_request(&c, err);
+    int r = call_send(&c, err);
     int up = box_wait(b, err); /* a box that is still being made finds the request waiting */
     if (up < 0)
         r = up;

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "backend.h"
-#include "net/network.h"
+#include "net_policy.h"
 #include "registry.h"
 
 struct box_ops {
@@ -27,6 +27,14 @@ struct box_ops {
     int (*info)(struct box *b, struct box_info *ret, struct error *err);
 };
 
+/* The network of a box as it is now; lists are NULL-terminated. */
+struct box_network {
+    const struct net_policy *policy;
+    char **allow; /* as it was written, @GROUPs included */
+    char **hosts; /* of the groups */
+    char **env;   /* of the groups */
+};
+
 struct box {
     const struct box_ops *ops;
     int registry; /* of a box that a keeper holds: the folder that its name is in; else -1 */
@@ -34,9 +42,9 @@ struct box {
     struct machine *machine; /* NULL: a keeper holds the box, or these are a snapshot's options */
     enum box_mode mode;
     char *workspace;
-    int folder;                /* the person's folder, for apply; -1: none */
-    struct seen *seen;         /* what the folder had where the box touched it; NULL: nothing yet */
-    int64_t fresh_ns;          /* since when the box looks up names of the folder anew, in real time */
+    int folder;        /* the person's folder, for apply; -1: none */
+    struct seen *seen; /* what the folder had where the box touched it; NULL: nothing yet */
+    int64_t fresh_ns;  /* since when the box looks up names of the folder anew, in real time */
     uint64_t noted_disk_state; /* usage.disk_state when `seen` was last brought up to date */
     bool tracks; /* keep `seen` up to date while commands run, not only when it is needed */
     struct applied_log *log; /* what applies changed in the folder; NULL: nothing */
@@ -46,10 +54,10 @@ struct box {
     pthread_mutex_t settings; /* guards the next four where box_adjust() changes them */
     struct box_limits limits;
     struct box_network network;
-    char **env;              /* KEY=VALUE of commands, NULL-terminated: the network's, then: */
-    char **own_env;          /* what the box was made with */
-    const char *ended;       /* why the host has ended it; NULL: it has not */
-    int64_t over_since;      /* when box_tick first saw more memory than it may have; 0: it does not */
+    char **env;         /* KEY=VALUE of commands, NULL-terminated: the network's, then: */
+    char **own_env;     /* what the box was made with */
+    const char *ended;  /* why the host has ended it; NULL: it has not */
+    int64_t over_since; /* when box_tick first saw more memory than it may have; 0: it does not */
     struct box_pulse pulse;  /* while nothing but box_tick watches */
     unsigned snapshots;      /* numbers given out */
     unsigned last_snapshot;  /* the last that was written; 0: none */
@@ -83,6 +91,18 @@ int64_t box_time_after_now(void);
 
 /* Keeps a record of the folder's files that commands touch, for apply and sync. */
 void box_track(struct box *b);
+
+/* Fills network and env of a box from options, or from another box, and starts the proxy if the
+ * machine has a listener for one (net/box_network.c). */
+int box_network_init(struct box *b, const struct box_options *o);
+int box_network_copy(struct box *to, struct box *from);
+int box_network_start(struct box *b, struct error *err);
+void box_network_free(struct box_network *n);
+
+/* Sets the network of the options, or with `add` adds their hosts to the present one; or that which
+ * another box has now, unless one of them cannot change. */
+int box_network_set(struct box *b, const struct box_options *o, bool add, struct error *err);
+int box_network_inherit(struct box *b, struct box *from, struct error *err);
 
 /* Gives a box that was forked in order to replace `current`, or to stand beside it, its present
  * settings: what box_adjust() changed belongs to the box and not to its files. */

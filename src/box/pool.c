@@ -14,73 +14,42 @@ struct pool {
     struct box *template;
     struct snapshot *origin;
     bool own_origin;
-    struct box **ready; /* `size` places, n_ready of them full */
-    struct box **ended; /* given back, not closed yet; grows */
-    size_t size, n_ready, n_ended, room_ended;
+    struct box **ready; /* room for `size`, n_ready of them are there */
+    struct box **ended; /* given back, not closed yet; likewise */
+    size_t size, n_ready, n_ended;
     bool stopping;
     bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if
                     it fails again */
 };
 
-/* The lock is held on entry and exit, not while a box is made or ended. */
-static void refill(struct pool *p)
-{
-    struct box *b = NULL;
-    pthread_mutex_unlock(&p->lock);
-    int r = box_fork(p->origin, &b, NULL);
-    pthread_mutex_lock(&p->lock);
-    p->failed = r < 0;
-    if (r == 0)
-        p->ready[p->n_ready++] = b;
-}
-
-static void end_one(struct pool *p)
-{
-    struct box *b = p->ended[--p->n_ended];
-    pthread_mutex_unlock(&p->lock);
-    box_close(b);
-    pthread_mutex_lock(&p->lock);
-}
-
-/* Filling goes before ending: somebody may be waiting for a box, nobody for an end (but see
- * pool_give). */
-static void *work(void *data)
+/* Filling goes before closing: somebody may be waiting for a box, nobody for an end (but see
+ * pool_give). The lock is not held while a box is made or closed. */
+static void *pool_work(void *data)
 {
     struct pool *p = data;
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
-        if (p->n_ready < p->size && !p->failed)
-            refill(p);
-        else if (p->n_ended)
-            end_one(p);
-        else
+        struct box *b = NULL;
+        if (p->n_ready < p->size && !p->failed) {
+            pthread_mutex_unlock(&p->lock);
+            int r = box_fork(p->origin, &b, NULL);
+            pthread_mutex_lock(&p->lock);
+            p->failed = r < 0;
+            if (r == 0)
+                p->ready[p->n_ready++] = b;
+        } else if (p->n_ended) {
+            b = p->ended[--p->n_ended];
+            pthread_mutex_unlock(&p->lock);
+            box_close(b);
+            pthread_mutex_lock(&p->lock);
+        } else
             pthread_cond_wait(&p->changed, &p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
-static int start(struct pool *p, struct error *err)
-{
-    p->ready = calloc(p->size, sizeof(struct box *));
-    if (!p->ready)
-        return error_errno(err, ENOMEM, "cannot make a pool of boxes");
-    int r = thread_start(&p->worker, NULL, work, p);
-    return r < 0 ? error_errno(err, -r, "cannot start the pool's thread") : 0;
-}
-
-static struct pool *new_pool(size_t size)
-{
-    struct pool *p = calloc(1, sizeof *p);
-    if (p) {
-        p->size = size ? size : 1;
-        pthread_mutex_init(&p->lock, NULL);
-        pthread_cond_init(&p->changed, NULL);
-    }
-    return p;
-}
-
-static void free_pool(struct pool *p)
+static void pool_free(struct pool *p)
 {
     for (size_t i = 0; i < p->n_ready; i++)
         box_close(p->ready[i]);
@@ -96,15 +65,29 @@ static void free_pool(struct pool *p)
     free(p);
 }
 
-int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err)
+/* Of the options, or of the snapshot if they are NULL. */
+static int pool_new(const struct box_options *o, struct snapshot *s, size_t size, struct pool **ret,
+                    struct error *err)
 {
-    struct pool *p = new_pool(size);
+    struct pool *p = calloc(1, sizeof *p);
     if (!p)
         return error_errno(err, ENOMEM, "cannot make a pool of boxes");
+    p->size = size ? size : 1;
     p->origin = s;
-    int r = start(p, err);
+    p->own_origin = o != NULL;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->ready = calloc(p->size, sizeof(struct box *));
+    p->ended = calloc(p->size, sizeof(struct box *));
+    int r = p->ready && p->ended ? 0 : error_errno(err, ENOMEM, "cannot make a pool of boxes");
+    if (r == 0 && o)
+        r = box_open(o, &p->template, err);
+    if (r == 0 && o)
+        r = box_template(p->template, &p->origin, err);
+    if (r == 0 && (r = thread_start(&p->worker, NULL, pool_work, p)) < 0)
+        r = error_errno(err, -r, "cannot start the pool's thread");
     if (r < 0)
-        free_pool(p);
+        pool_free(p);
     else
         *ret = p;
     return r;
@@ -112,20 +95,12 @@ int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struc
 
 int pool_open(const struct box_options *o, size_t size, struct pool **ret, struct error *err)
 {
-    struct pool *p = new_pool(size);
-    if (!p)
-        return error_errno(err, ENOMEM, "cannot make a pool of boxes");
-    p->own_origin = true;
-    int r = box_open(o, &p->template, err);
-    if (r == 0)
-        r = box_template(p->template, &p->origin, err);
-    if (r == 0)
-        r = start(p, err);
-    if (r < 0)
-        free_pool(p);
-    else
-        *ret = p;
-    return r;
+    return pool_new(o, NULL, size, ret, err);
+}
+
+int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err)
+{
+    return pool_new(NULL, s, size, ret, err);
 }
 
 /* Whoever finds none ready makes one: under steady load the taker is as good a worker as the
@@ -146,24 +121,11 @@ int pool_take(struct pool *p, struct box **ret, struct error *err)
     return 0;
 }
 
-static bool make_room(struct pool *p)
-{
-    if (p->n_ended < p->room_ended)
-        return true;
-    size_t room = p->room_ended ? 2 * p->room_ended : 16;
-    struct box **more = realloc(p->ended, room * sizeof(struct box *));
-    if (!more)
-        return false;
-    p->ended = more;
-    p->room_ended = room;
-    return true;
-}
-
 /* What the thread does not keep up with is ended by its users: boxes must not pile up. */
 void pool_give(struct pool *p, struct box *b)
 {
     pthread_mutex_lock(&p->lock);
-    bool kept = p->n_ended < p->size && make_room(p);
+    bool kept = p->n_ended < p->size;
     if (kept)
         p->ended[p->n_ended++] = b;
     pthread_cond_broadcast(&p->changed);
@@ -181,6 +143,6 @@ struct pool *pool_close(struct pool *p)
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     pthread_join(p->worker, NULL);
-    free_pool(p);
+    pool_free(p);
     return NULL;
 }

@@ -23,27 +23,23 @@ struct snapshot {
     atomic_uint refs;
     struct machine *machine; /* the box's files, kept though the box may be closed */
     unsigned number;         /* 0: a template */
-    bool noted;       /* all that its layers touch is recorded in like->seen */
-    struct box *like; /* options for the forks: a box without a machine */
+    bool noted;              /* all that its layers touch is recorded in like->seen */
+    struct box *like;        /* options for the forks: a box without a machine */
 };
-
-/* The guest answers the end of our side with the end of its own, once all processes go on. */
-static void thaw(int frozen)
-{
-    char byte;
-    ssize_t n;
-    shutdown(frozen, SHUT_WR);
-    do
-        n = read(frozen, &byte, 1);
-    while (n > 0 || (n < 0 && errno == EINTR));
-    close(frozen);
-}
 
 void box_view_close(struct box_view *v)
 {
+    char byte;
+    ssize_t n;
     machine_unref(v->diff_worker);
-    if (v->frozen >= 0)
-        thaw(v->frozen);
+    /* The guest answers the end of our side with the end of its own, once all processes go on. */
+    if (v->frozen >= 0) {
+        shutdown(v->frozen, SHUT_WR);
+        do
+            n = read(v->frozen, &byte, 1);
+        while (n > 0 || (n < 0 && errno == EINTR));
+        close(v->frozen);
+    }
     pthread_rwlock_unlock(&v->box->frozen);
 }
 
@@ -54,56 +50,39 @@ struct processes {
     bool mapped;
 };
 
-static int take_answer(struct box *b, int fd, struct processes *ret, struct error *err)
-{
-    struct wire_reader reader = WIRE_READER_INIT(fd);
-    struct wire_frame f;
-    int r = wire_read(&reader, &f);
-    if (r == 1 && f.type == WIRE_RESULT) {
-        if (ret)
-            *ret = (struct processes){.count = wire_find_u64(&f, WIRE_K_COUNT, UINT64_MAX),
-                                      .mapped = wire_find_u64(&f, WIRE_K_MAPPED, 1) != 0};
-        r = 0;
-    } else if (r == 1 && f.type == WIRE_ERROR) {
-        _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
-        r = error_set(err, EIO, "%s", text ? text : "the guest reported an error");
-    } else
-        r = b ? box_lost(b, err) : error_set(err, EPROTO, "the diff worker did not answer");
-    wire_reader_free(&reader);
-    return r;
-}
-
-/* With a box the guest is the box's, which hostile code may have stopped; without, a diff worker.
- */
-static int wait_for_answer(struct box *b, int fd, int cancel, struct error *err)
+/* One request, which is emptied; its answer is a RESULT or an error. With a box the guest is the
+ * box's, which hostile code may have stopped; without, a diff worker. */
+static int snapshot_ask(struct box *b, struct machine *m, struct buf *request, int cancel,
+                        int *ret_fd, struct processes *ret, struct error *err)
 {
     _cleanup_(box_pulse_end) struct box_pulse pulse = BOX_PULSE_INIT;
-    int r = 0;
-    for (int left = GUEST_PATIENCE_S * 1000; r == 0 && left > 0; left -= BOX_PULSE_MS) {
-        r = b ? box_pulse(b, &pulse, err) : 0;
-        if (r < 0)
-            return r;
-        r = cancel_wait(fd, POLLIN, BOX_PULSE_MS, cancel);
-    }
-    if (r == 0)
-        r = -ETIMEDOUT;
-    return r < 0 ? error_errno(err, -r, "the guest did not answer") : 0;
-}
-
-/* One request, which is emptied; its answer is a RESULT or an error. */
-static int ask(struct box *b, struct machine *m, struct buf *request, int cancel, int *ret_fd,
-               struct processes *ret, struct error *err)
-{
     _cleanup_fd_ int fd = -1;
     int r = machine_connect(m, request, &fd);
     if (r < 0)
         return b ? box_unreached(b, r, err) : error_errno(err, -r, "cannot reach the diff worker");
-    r = wait_for_answer(b, fd, cancel, err);
-    if (r == 0)
-        r = take_answer(b, fd, ret, err);
-    if (r == 0 && ret_fd)
+    for (int left = GUEST_PATIENCE_S * 1000; r == 0 && left > 0; left -= BOX_PULSE_MS) {
+        if (b && (r = box_pulse(b, &pulse, err)) < 0)
+            return r;
+        r = cancel_wait(fd, POLLIN, BOX_PULSE_MS, cancel);
+    }
+    if (r <= 0)
+        return error_errno(err, r < 0 ? -r : ETIMEDOUT, "the guest did not answer");
+
+    _cleanup_(wire_reader_free) struct wire_reader reader = WIRE_READER_INIT(fd);
+    struct wire_frame f;
+    r = wire_read(&reader, &f);
+    if (r == 1 && f.type == WIRE_ERROR) {
+        _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
+        return error_set(err, EIO, "%s", text ? text : "the guest reported an error");
+    }
+    if (r != 1 || f.type != WIRE_RESULT)
+        return b ? box_lost(b, err) : error_set(err, EPROTO, "the diff worker did not answer");
+    if (ret)
+        *ret = (struct processes){.count = wire_find_u64(&f, WIRE_K_COUNT, UINT64_MAX),
+                                  .mapped = wire_find_u64(&f, WIRE_K_MAPPED, 1) != 0};
+    if (ret_fd)
         *ret_fd = TAKE_FD(fd);
-    return r;
+    return 0;
 }
 
 int box_diff_worker(struct box *b, struct new_snapshot *snapshot, struct machine **ret,
@@ -127,7 +106,7 @@ int box_view_open(struct box *b, struct new_snapshot *snapshot, int cancel, stru
     if (r < 0)
         return r;
     pthread_rwlock_wrlock(&b->frozen);
-    r = ask(b, b->machine, &request, cancel, &v.frozen, &processes, err);
+    r = snapshot_ask(b, b->machine, &request, cancel, &v.frozen, &processes, err);
     v.alone = processes.count == 0;
     v.mapped = processes.mapped;
     v.began_ns = box_time();
@@ -148,28 +127,26 @@ int box_require_cow(const struct box *b, struct error *err)
     return error_set(err, EINVAL, "only a box of mode cow keeps its changes apart");
 }
 
-static int view_changes(struct box *b, struct box_view *ret, int *ret_fd, struct error *err)
+/* Opens a view and a stream to its diff worker. */
+static int box_view_connect(struct box *b, struct box_view *ret, int *ret_fd, struct error *err)
 {
     int r = box_require_cow(b, err);
     if (r == 0)
         r = box_view_open(b, NULL, -1, ret, err);
     if (r < 0)
         return r;
-    if (!ret_fd)
-        return 0;
     r = machine_connect(ret->diff_worker, NULL, ret_fd);
-    if (r < 0) {
-        box_view_close(ret);
-        return error_errno(err, -r, "cannot reach the diff worker");
-    }
-    return 0;
+    if (r == 0)
+        return 0;
+    box_view_close(ret);
+    return error_errno(err, -r, "cannot reach the diff worker");
 }
 
 int local_changes(struct box *b, struct box_changes *ret, struct error *err)
 {
     struct box_view v;
     _cleanup_fd_ int fd = -1;
-    int r = view_changes(b, &v, &fd, err);
+    int r = box_view_connect(b, &v, &fd, err);
     if (r < 0)
         return r;
     r = changes_read(fd, ret, err);
@@ -181,7 +158,7 @@ int local_diff(struct box *b, bool stat, int out, struct error *err)
 {
     struct box_view v;
     _cleanup_fd_ int fd = -1;
-    int r = view_changes(b, &v, &fd, err);
+    int r = box_view_connect(b, &v, &fd, err);
     if (r < 0)
         return r;
     r = changes_diff(fd, stat, out, err);
@@ -229,7 +206,7 @@ int box_inherit_applied(struct box *fresh, const struct box *current, const stru
     return r < 0 ? error_errno(err, -r, "cannot restore the box") : 0;
 }
 
-static struct box *copy_options(const struct box *b)
+static struct box *box_copy_options(const struct box *b)
 {
     struct box *copy = box_new();
     if (!copy)
@@ -275,7 +252,7 @@ static int snapshot_write(struct box *b, unsigned number, int cancel, bool *ret_
         wire_put_u64(&request, WIRE_K_ROOM,
                      b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
     wire_end(&request, begin);
-    r = ask(NULL, v.diff_worker, &request, cancel, NULL, NULL, err);
+    r = snapshot_ask(NULL, v.diff_worker, &request, cancel, NULL, NULL, err);
     if (r == 0)
         b->last_snapshot = number;
     box_view_close(&v);
@@ -286,7 +263,7 @@ static int snapshot_new(struct box *b, unsigned number, struct snapshot **ret, s
 {
     struct snapshot *s = calloc(1, sizeof *s);
     if (s)
-        *s = (struct snapshot){.refs = 1, .number = number, .like = copy_options(b)};
+        *s = (struct snapshot){.refs = 1, .number = number, .like = box_copy_options(b)};
     if (!s || !s->like) {
         free(s);
         return error_errno(err, ENOMEM, "cannot take a snapshot");
@@ -356,7 +333,7 @@ int box_fork(struct snapshot *s, struct box **ret, struct error *err)
     const struct backend *backend = s->machine->backend;
     if (!backend->fork)
         return backend_cannot(backend, "fork a box", err);
-    _cleanup_box_ struct box *b = copy_options(s->like);
+    _cleanup_box_ struct box *b = box_copy_options(s->like);
     if (!b)
         return error_errno(err, ENOMEM, "cannot fork the box");
     b->log_position = s->like->log_position;

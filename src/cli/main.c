@@ -15,7 +15,7 @@
 #include "mcp_tools.h"
 #endif
 #include "output.h"
-#include "parts.h"
+#include "libexec.h"
 #include "banned.h"
 
 /* A caller may have closed one of the three: what is opened next must not become stdin or stdout by
@@ -49,9 +49,9 @@ static void raise_files(void)
  * same table. */
 static int command_execute(const char *program, char **argv)
 {
-    char path[PARTS_PATH_MAX];
+    char path[LIBEXEC_PATH_MAX];
     struct error err = {0};
-    if (parts_find(program, path, &err) == 0) {
+    if (libexec_find(program, path, &err) == 0) {
         execv(path, argv);
         error_errno(&err, errno, "cannot start %s", path);
     }

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture.h"
+#include "box.h"
 #include "clock.h"
 #include "kept_output.h"
 #include "session.h"

@@ -262,7 +262,7 @@ def run(text, fd):
     ("def prepare(text):\n    raise ValueError('no luck')\ndef run(text, fd): pass", "no luck"),
     ("def prepare(text): pass", "run"),
     ("this is no Python", "SyntaxError"),
-    ("import os\ndef prepare(text): os._exit(3)\ndef run(text, fd): pass", "said nothing"),
+    ("import os\ndef prepare(text): os._exit(3)\ndef run(text, fd): pass", "printed nothing"),
     ("import os\ndef prepare(text):\n    print('first words', flush=True)\n    os.abort()\ndef run(text, fd): pass", "first words"),
     ("import mmap\ndef prepare(text):\n    global m\n    m = mmap.mmap(-1, 4096)\ndef run(text, fd): pass", "share memory"),
     ("import threading, time\ndef prepare(text):\n    threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n"

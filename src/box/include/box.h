@@ -78,7 +78,7 @@ struct box_options {
     bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
     bool
         adjustable; /* box_adjust() may change the network later: there is a proxy from the start */
-    const struct net_policy *net; /* net_policy.h */
+    const struct net_policy *net;     /* net_policy.h */
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT, or @GROUP, which stands for some of: */
     size_t n_allow;
     const char
@@ -173,6 +173,11 @@ struct box_capture {
     struct buf tail; /* in order; the gap lies between head and tail */
     uint64_t total;
 };
+
+void capture_init(struct box_capture *c, uint64_t limit);
+void capture_init_tail(struct box_capture *c, uint64_t limit); /* only the tail is kept */
+int capture_add(struct box_capture *c, const void *data, size_t n);
+void capture_finish(struct box_capture *c); /* tail holds exactly the kept bytes afterwards */
 
 /* A connection that the network's rules refused. */
 struct box_refusal {

@@ -42,8 +42,5 @@ extern const struct net_policy NET_OFF, NET_HOST, NET_ALLOW;
 /* NULL if there is none of that name. */
 const struct net_policy *net_policy_find(const char *name, size_t n);
 
-/* Parses NAME or NAME:ARGUMENT into s->box; `usage` is for the message that it is none. */
-int net_policy_parse(struct box_spec *s, const char *value, const char *usage, struct error *err);
-
 /* Whether one entry of `allow:` (HOST[:PORT] or @GROUP) allows all that another would. */
 bool net_allow_covers(const char *given, const char *asked);

@@ -23,7 +23,7 @@
 #include "box.h"
 #include "cleanup.h"
 #include "idmap.h"
-#include "parts.h"
+#include "libexec.h"
 #include "banned.h"
 
 #define GROUPS_MAX 65536
@@ -70,13 +70,13 @@ static int open_nameless(void)
 /* A copy of hutch-guest that runs as `group`. */
 static int make_program(gid_t group, int *ret_fd)
 {
-    char path[PARTS_PATH_MAX], own[32];
+    char path[LIBEXEC_PATH_MAX], own[32];
     struct error err = {0};
     struct stat st;
     _cleanup_fd_ int fd = open_nameless();
     if (fd < 0)
         return fd;
-    if (parts_find("hutch-guest", path, &err) < 0)
+    if (libexec_find("hutch-guest", path, &err) < 0)
         return -err.code;
     _cleanup_fd_ int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0 || fstat(from, &st) < 0)

@@ -23,7 +23,7 @@
 #include "io.h"
 #include "net_policy.h"
 #include "ns_machine.h"
-#include "parts.h"
+#include "libexec.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"
@@ -351,8 +351,8 @@ static void layout_sources_close(struct layout_sources *f)
 
 /* The paths of what comes with hutch: the sources point there. */
 struct ns_paths {
-    char guest[PARTS_PATH_MAX];
-    char skeleton[PARTS_PATH_MAX];
+    char guest[LIBEXEC_PATH_MAX];
+    char skeleton[LIBEXEC_PATH_MAX];
 };
 
 /* The user namespace of the box and its forks, and what is shown in it. Root picks the folders up
@@ -362,10 +362,10 @@ static int ns_find_sources(struct ns_machine *m, const struct box_options *o,
 {
     int r = idmap_family_namespace(&m->ids, &m->userns, err);
     if (r == 0)
-        r = parts_find("hutch-guest", paths->guest, err);
+        r = libexec_find("hutch-guest", paths->guest, err);
     if (r == 0)
-        r = parts_find(o->image ? "hutch-skeleton/image" : "hutch-skeleton/host", paths->skeleton,
-                       err);
+        r = libexec_find(o->image ? "hutch-skeleton/image" : "hutch-skeleton/host", paths->skeleton,
+                         err);
     f->guest = paths->guest;
     f->skeleton = paths->skeleton;
     f->workspace = o->workspace;

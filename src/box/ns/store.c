@@ -24,7 +24,7 @@
 #include "box.h"
 #include "io.h"
 #include "ownfile.h"
-#include "parts.h"
+#include "libexec.h"
 #include "store.h"
 #include "store_wire.h"
 #include "sys.h"
@@ -185,8 +185,8 @@ int store_check(uint64_t *ret_bytes, struct error *err)
 static int family_start_process(struct store_family *f, struct error *err)
 {
     static char *const ARGV[] = {(char *)"box-store", (char *)"store", NULL}, *const ENV[] = {NULL};
-    char program[PARTS_PATH_MAX];
-    int ends[2], r = parts_find("hutch-guest", program, err);
+    char program[LIBEXEC_PATH_MAX];
+    int ends[2], r = libexec_find("hutch-guest", program, err);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)

@@ -15,7 +15,7 @@
 
 #include "clock.h"
 #include "names.h"
-#include "parts.h"
+#include "libexec.h"
 #include "relpath.h"
 #include "task_build.h"
 #include "banned.h"
@@ -141,8 +141,8 @@ static bool is_folder(const char *path)
 static int find_ours(char path[PATH_MAX], struct error *err)
 {
     static const char *const PLACES[] = {"../tasks", "../../share/hutch/tasks"};
-    char part[PARTS_PATH_MAX], place[PARTS_PATH_MAX + 64];
-    int r = parts_find("hutch-guest", part, err);
+    char part[LIBEXEC_PATH_MAX], place[LIBEXEC_PATH_MAX + 64];
+    int r = libexec_find("hutch-guest", part, err);
     if (r < 0)
         return r;
     *strrchr(part, '/') = 0;

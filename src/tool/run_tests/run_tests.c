@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "box.h"
 #include "clock.h"
 #include "kept_output.h"
 #include "run_tests.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "capture.h"
+#include "box.h"
 
 static char stream[4096];
 

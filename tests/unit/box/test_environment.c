@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "environment.h"
+#include "exec.h"
 
 #define VARIABLES_MAX 64
 

@@ -18,21 +18,21 @@
 #include <cmocka.h>
 
 #include "box.h"
-#include "parts.h"
+#include "libexec.h"
 #include "pool.h"
 
 #define THREADS 8
 #define TURNS   12
 
-int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count,
-                  struct error *err)
+int libexec_folders(char folders[LIBEXEC_FOLDERS_MAX][LIBEXEC_PATH_MAX], size_t *ret_count,
+                    struct error *err)
 {
-    ssize_t n = readlink("/proc/self/exe", folders[0], PARTS_PATH_MAX - 1);
+    ssize_t n = readlink("/proc/self/exe", folders[0], LIBEXEC_PATH_MAX - 1);
     if (n <= 0)
         return error_errno(err, errno, "cannot find the test");
     folders[0][n] = 0;
     *strrchr(folders[0], '/') = 0;
-    snprintf(folders[1], PARTS_PATH_MAX, "%s", BUILD_FOLDER);
+    snprintf(folders[1], LIBEXEC_PATH_MAX, "%s", BUILD_FOLDER);
     *ret_count = 2;
     return 0;
 }

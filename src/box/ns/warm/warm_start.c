@@ -18,7 +18,7 @@
 #include "spawn.h"
 #include "io.h"
 #include "module.h"
-#include "parts.h"
+#include "libexec.h"
 #include "sys.h"
 #include "warm_process.h"
 #include "weaken.h"
@@ -295,11 +295,11 @@ static int warm_write_rules(const struct ns_machine *m, int *ret_fd)
         return -ENOMEM;
     layout_landlock_rules(&plan, &m->layout);
     int nested = weakened("caps") ? 0 : CLONE_NEWUSER;
-    struct warm_rules head = {
-        .namespaces = (uint32_t)((ns_namespaces(&m->layout) & ~CLONE_NEWPID) | nested),
-        .landlock = layout_landlock_flags(&m->layout),
-        .on_disk = m->disk != NULL,
-        .n_rules = (uint32_t)plan.n_rules};
+    struct warm_rules head = {.namespaces =
+                                  (uint32_t)((ns_namespaces(&m->layout) & ~CLONE_NEWPID) | nested),
+                              .landlock = layout_landlock_flags(&m->layout),
+                              .on_disk = m->disk != NULL,
+                              .n_rules = (uint32_t)plan.n_rules};
     buf_append(&b, &head, sizeof head);
     for (size_t i = 0; i < plan.n_rules; i++) {
         char class = (char)(plan.rules[i].class + 1); /* never a NUL */
@@ -318,13 +318,13 @@ static int warm_write_rules(const struct ns_machine *m, int *ret_fd)
 int warm_start(const struct warm *w, int control, int output, pid_t *ret_pid, struct error *err)
 {
     const struct ns_machine *m = w->machine;
-    char path[PARTS_PATH_MAX];
+    char path[LIBEXEC_PATH_MAX];
     if (!m->layout.warm)
         return error_set(err, EINVAL,
                          "these boxes were not opened to be entered by a warm process");
     if (weakened("pid"))
         return error_set(err, EOPNOTSUPP, "a box without a pid namespace cannot be entered");
-    int r = parts_find("hutch-warm.so", path, err);
+    int r = libexec_find("hutch-warm.so", path, err);
     if (r < 0)
         return r;
     _cleanup_fd_ int module = open(path, O_RDONLY | O_CLOEXEC);

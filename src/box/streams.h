@@ -1,5 +1,5 @@
 /*
- * Bytes between a command and the host's descriptors.
+ * Bytes between a command and the host's descriptors; what is captured of them (box.h).
  *
  * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes
  * out of them is moved on (spliced where the kernel can, so that a gigabyte passes without being

@@ -14,12 +14,12 @@
 #include <string.h>
 
 #include "hutch.h"
-#include "parts.h"
+#include "libexec.h"
 #include "banned.h"
 
 /* The folder that the library was loaded from, made absolute by the loader then: the program may
  * have changed its own folder since. */
-static int library_folder(char path[PARTS_PATH_MAX])
+static int library_folder(char path[LIBEXEC_PATH_MAX])
 {
     Dl_info info;
     struct link_map *map = NULL;
@@ -32,24 +32,24 @@ static int library_folder(char path[PARTS_PATH_MAX])
     if (!realpath(named, real))
         return -errno;
     *strrchr(real, '/') = 0;
-    snprintf(path, PARTS_PATH_MAX, "%s", real);
+    snprintf(path, LIBEXEC_PATH_MAX, "%s", real);
     return 0;
 }
 
-int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count,
-                  struct error *err)
+int libexec_folders(char folders[LIBEXEC_FOLDERS_MAX][LIBEXEC_PATH_MAX], size_t *ret_count,
+                    struct error *err)
 {
     const char *told = secure_getenv("HUTCH_LIBEXEC");
     if (told && told[0] == '/') {
-        snprintf(folders[0], PARTS_PATH_MAX, "%s", told);
+        snprintf(folders[0], LIBEXEC_PATH_MAX, "%s", told);
         *ret_count = 1;
         return 0;
     }
     int r = library_folder(folders[0]);
     if (r < 0)
         return error_errno(err, -r, "cannot find out where libhutch is installed");
-    snprintf(folders[1], PARTS_PATH_MAX, "%.*s/../libexec/hutch", PATH_MAX, folders[0]);
-    snprintf(folders[2], PARTS_PATH_MAX, "%.*s/../../libexec/hutch", PATH_MAX, folders[0]);
+    snprintf(folders[1], LIBEXEC_PATH_MAX, "%.*s/../libexec/hutch", PATH_MAX, folders[0]);
+    snprintf(folders[2], LIBEXEC_PATH_MAX, "%.*s/../../libexec/hutch", PATH_MAX, folders[0]);
     *ret_count = 3;
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "box_options_parse.h"
-#include "network.h"
+#include "local_box.h"
 #include "packages/packages.h"
 #include "proxy/proxy.h"
 #include "banned.h"

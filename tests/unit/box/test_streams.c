@@ -13,9 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "capture.h"
 #include "io.h"
-#include "pump.h"
+#include "streams.h"
 
 #define LARGE (3u << 20)
 

@@ -10,20 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "box_options_parse.h"
 #include "local_box.h"
-#include "network.h"
 #include "proxy/proxy.h"
 #include "banned.h"
 
 #define NET_TEXT_MAX (64u << 10)
-
-const struct net_policy *const NET_POLICIES[] = {
-#define NET_POLICY(row, new_box, running_box, summary) &NET_##row,
-#include "policies.def"
-#undef NET_POLICY
-    NULL,
-};
 
 /* Programs in the box find the proxy by the variables that they all know. */
 static const char *const PROXY_ENV[] = {
@@ -31,32 +22,6 @@ static const char *const PROXY_ENV[] = {
     "HTTP_PROXY=http://127.0.0.1:3128", "HTTPS_PROXY=http://127.0.0.1:3128",
     "no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
 };
-
-const struct net_policy *net_policy_find(const char *name, size_t n)
-{
-    for (const struct net_policy *const *p = NET_POLICIES; *p; p++)
-        if (strlen((*p)->name) == n && memcmp((*p)->name, name, n) == 0)
-            return *p;
-    return NULL;
-}
-
-int net_policy_parse(struct box_spec *s, const char *value, const char *usage, struct error *err)
-{
-    size_t n = strcspn(value, ":");
-    const struct net_policy *policy = net_policy_find(value, n);
-    if (!policy || (value[n] == ':') != (policy->parse != NULL))
-        return error_set(err, EINVAL, "'%s' is not one of %s", value, usage);
-    s->box.n_allow = 0;
-    int r = policy->parse ? policy->parse(s, value + n + 1, err) : 0;
-    if (r == 0)
-        s->box.net = policy;
-    return r;
-}
-
-bool box_has_proxy(const struct box_options *o)
-{
-    return o->net->needs_proxy || (!o->net->uses_host && o->adjustable);
-}
 
 static size_t list_length(char *const *list)
 {

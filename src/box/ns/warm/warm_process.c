@@ -24,9 +24,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "capture.h"
 #include "clock.h"
-#include "environment.h"
 #include "exec.h"
 #include "io.h"
 #include "module.h"
@@ -361,9 +359,8 @@ static int warm_announce(struct call *c, const struct warm_run *run, struct warm
     p->n = WARM_RUN_FIXED + groups.n_joins;
     r = call_pipe(false, &c->out.from, &p->fds[WARM_RUN_OUTPUT]);
     if (r == 0)
-        r = call_pipe(false, &c->ear.from, &p->fds[WARM_RUN_SAID]);
-    return r < 0 ? r
-                 : warm_make_file(run->request, run->n_request, &p->fds[WARM_RUN_REQUEST]);
+        r = call_pipe(false, &c->side.from, &p->fds[WARM_RUN_SAID]);
+    return r < 0 ? r : warm_make_file(run->request, run->n_request, &p->fds[WARM_RUN_REQUEST]);
 }
 
 /* Until the guest waits for the child, or the child is there. */
@@ -417,8 +414,8 @@ static int warm_try_run(struct warm *w, struct box *b, const struct warm_run *ru
     call_init(&c, b, &command, &result);
     capture_init_tail(&result.out, run->output_max);
     c.out.capture = &result.out;
-    c.ear.said = run->said;
-    c.ear.data = run->data;
+    c.side.received = run->said;
+    c.side.data = run->data;
     /* Its time begins when it is there: it may have to wait for others that are forked before it.
      */
     int64_t patience = c.deadline ? c.deadline - clock_now() : 0;
