@@ -3,12 +3,11 @@
  * close.
  *
  * The host never touches a file that a box can write: commands and file requests go through
- * box_connect() to the guest; the box's changes are read by a diff worker (see
- * guest/diff/diff_worker.h), a guest in namespaces of its own in which no code of the agent ever runs.
+ * box_connect() to the guest. A diff worker reads the box's changes: a guest in namespaces of its
+ * own, where no code of the agent ever runs (guest/diff/diff_worker.h).
  *
- * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box
- * may be used from several threads at once for box_connect and box_exec; the other calls are the
- * owner's.
+ * Functions return 0 or a negative errno and say in `err`, for a person, what failed. Any number of
+ * threads may call box_connect and box_exec at once; all other calls are the owner's.
  */
 #pragma once
 
@@ -52,8 +51,7 @@ struct box_limits {
     double cpus;           /* 0: all */
     uint64_t output;       /* bytes of each stream kept in a captured result */
     uint64_t output_total; /* bytes of both streams after which the command is ended */
-    uint64_t sockets; /* bytes that TCP and UDP sockets hold, set by box_open; 0: those of the host
-                         are seen */
+    uint64_t sockets; /* bytes of TCP and UDP sockets, set by box_open; 0: the host's network */
 };
 
 #define BOX_SHARES_MAX    64
@@ -71,18 +69,15 @@ struct box_options {
     const struct backend *backend; /* what isolates the box */
     const char *workspace;         /* host folder; NULL: an empty one */
     enum box_mode mode;
-    bool hide_path;    /* the workspace is shown at /workspace alone, not at its path on the host as
-                          well */
+    bool hide_path;    /* show the workspace at /workspace only, not at its path on the host, too */
     const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
-    bool one_shot;     /* one command and no other: what only later ones could need is left out */
+    bool one_shot;     /* one command only: leave out what only later ones could need */
     bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
-    bool
-        adjustable; /* box_adjust() may change the network later: there is a proxy from the start */
-    const struct net_policy *net;     /* net_policy.h */
+    bool adjustable;   /* box_adjust() may change the network: start with a proxy */
+    const struct net_policy *net;
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT, or @GROUP, which stands for some of: */
     size_t n_allow;
-    const char
-        *hosts[BOX_HOSTS_MAX]; /* HOST:PORT of the person's package configuration; may be private */
+    const char *hosts[BOX_HOSTS_MAX]; /* HOST:PORT of package managers; may be private addresses */
     size_t n_hosts;
     const char *net_env[BOX_NET_ENV_MAX]; /* KEY=VALUE that programs need to use those hosts */
     size_t n_net_env;
@@ -92,14 +87,13 @@ struct box_options {
     size_t n_shares;
     struct box_link links[BOX_LINKS_MAX];
     size_t n_links;
-    const char
-        *git_mask; /* what the box (mode cow) has for .git/config of the workspace; NULL: its own */
-    const char *git_config;       /* text behind the box's own in /etc/gitconfig; NULL: nothing */
+    const char *git_mask;   /* replaces the workspace's .git/config in mode cow; NULL: its own */
+    const char *git_config; /* text behind the box's own in /etc/gitconfig; NULL: nothing */
     const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
     size_t n_env;
 };
 
-/* The defaults of docs and --help: one place. */
+/* The defaults of docs and --help. */
 void box_options_default(struct box_options *o);
 
 /* Gives them the size that an agent's work needs: a quarter of the machine's memory, and a store on
@@ -112,7 +106,7 @@ struct snapshot;
 int box_open(const struct box_options *o, struct box **ret, struct error *err);
 
 /* Like box_open, but does not wait until the box is up: the first call that needs it does, and
- * tells if it is not. */
+ * fails if the box did not start. */
 int box_begin(const struct box_options *o, struct box **ret, struct error *err);
 struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
 static inline void box_closep(struct box **b)
@@ -125,28 +119,27 @@ static inline void box_closep(struct box **b)
  * its answers and close it. Waits while a snapshot is being taken. */
 int box_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err);
 
-/* Watches over the guest of a box while somebody waits for what it was asked. */
+/* Checks that the guest still answers, while a caller waits for the answer to a request. */
 struct box_pulse {
     int fd;        /* a PING that is not answered yet, or -1 */
-    int64_t since; /* when it was sent, or when the guest was last known to be well; 0: nobody asked
-                      yet */
+    int64_t since; /* when it was sent, or when the guest last answered; 0: not called yet */
 };
 
 #define BOX_PULSE_INIT ((struct box_pulse){.fd = -1})
-#define BOX_PULSE_MS   1000 /* who waits calls box_pulse that often */
+#define BOX_PULSE_MS   1000 /* call box_pulse that often */
 
-/* Never waits. 0, or -EPIPE when the guest has not answered for seconds: the box is ended then. */
+/* Never waits. 0, or -EPIPE when the guest has not answered for seconds, which ends the box. */
 int box_pulse(struct box *b, struct box_pulse *p, struct error *err);
 void box_pulse_end(struct box_pulse *p);
 
-/* Somebody who is given output as it comes, in one stream. */
+/* Receives output as it comes, in one stream. */
 struct box_sink {
     void (*write)(void *data, const void *bytes, size_t n);
     void (*tick)(void *data); /* several times a second meanwhile; or NULL */
     void *data;
 };
 
-/* One command, run to its end. stdio says what it is connected to. */
+/* One command, run to its end. */
 struct box_command {
     char *const *argv;  /* NULL-terminated; not used with: */
     const char *shell;  /* the session in whose shell `script` is run (docs/protocol.md); or NULL */
@@ -162,8 +155,7 @@ struct box_command {
     int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
     bool capture;     /* keep output within limits.output in the result instead of passing it on */
     const struct box_sink *sink; /* of a script only: gets the output instead of `out`; or NULL */
-    bool last;  /* nothing is asked of the box afterwards, not even its changes: it ends with the
-                   command */
+    bool last;  /* no call follows, not even for changes: the box may end with the command */
     int cancel; /* a descriptor that ends the command when it becomes readable; -1: none */
 };
 
@@ -188,9 +180,8 @@ struct box_refusal {
 
 struct box_result {
     char failure[160]; /* why the program could not be started (exit code 126 or 127), or empty */
-    int exit_code; /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's
-                    */
-    int signal;    /* 0 if it exited */
+    int exit_code;     /* 128+N: signal N ended it; 124: a time limit did; 126, 127: as a shell's */
+    int signal;        /* 0 if it exited */
     enum wire_limit limit;
     int64_t duration_ns;
     int64_t cpu_ns;
@@ -203,8 +194,7 @@ struct box_result {
     char *notes;           /* what else there is to know, a line each; NULL: nothing */
     uint64_t handle;       /* in the background */
     char *output_path;
-    struct box_refusal
-        *refused; /* what the box tried to reach meanwhile, each target once; NULL: nothing */
+    struct box_refusal *refused; /* meanwhile, each target once; NULL: none */
     size_t n_refused;
 };
 
@@ -212,10 +202,10 @@ int box_exec(struct box *b, const struct box_command *c, struct box_result *ret,
 void box_result_free(struct box_result *r);
 
 /*
- * Changes a box while it lives. Of `o` only what `fields` names is used. The network can change
- * among off and allow, and takes effect at once: connections that are no longer allowed end. Limits
- * hold for the box as a whole at once where there is a control group, else for commands that start
- * later. All or nothing but for the limits of the kernel that were set before one failed.
+ * Changes a running box: what `fields` names of `o`. A network of its own can change to another
+ * policy at once; connections that are no longer allowed end. Limits hold for the whole box at once
+ * where there is a control group, else for commands that start later. If setting a limit fails,
+ * those before it stay set.
  */
 enum box_field {
     BOX_SET_NET = 1 << 0,
@@ -236,13 +226,13 @@ int box_adjust(struct box *b, const struct box_options *o, unsigned fields, stru
 char *box_net_text(struct box *b);
 struct box_limits box_limits_of(struct box *b);
 
-/* `timeout`, `memory`, … as results call it; NULL for no limit. */
+/* "timeout", "memory", … as in results; NULL for no limit. */
 const char *box_limit_name(enum wire_limit limit);
 
 /* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md
  */
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
-/* The same, given up with -ECANCELED once `cancel` is readable. */
+/* The same; fails with -ECANCELED once `cancel` is readable. */
 int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_free(struct snapshot *s); /* drops one reference */
@@ -320,17 +310,16 @@ int box_note_seen(struct box *b, struct error *err);
 struct applied_log;
 const struct applied_log *box_applied(const struct box *b);
 
-/* Watches the limits that nothing in the kernel enforces by itself, and that the guest answers;
- * call it a few times a second while no call runs. Fails once, when it ends the box, and says why.
- */
+/* Watches the limits that the kernel does not enforce, and that the guest answers. Call it a few
+ * times a second while no call runs. Fails once, when it ends the box, and says why. */
 int box_tick(struct box *b, struct error *err);
 
 /* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if
- * it was one; another error if that cannot be asked. */
+ * one did; another error if it cannot be reached. */
 int box_check(struct box *b, struct error *err);
 pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 
-/* What there is to know about a running box. */
+/* A running box, for `hutch box ls` and its like. */
 struct box_info {
     enum box_mode mode;
     char *workspace;          /* NULL: an empty one */

@@ -1,10 +1,8 @@
 /*
- * A few prepared boxes, for whoever needs many: taking one costs nothing but the command that is
- * then run in it.
+ * A few boxes made in advance, for callers that need many one after another.
  *
- * One box is opened as a template and never used; all others are forks of it, made and ended by a
- * thread in the background. A box is used once: what was taken is given back to be ended, never to
- * be taken again.
+ * One box is opened as a template and never used; all others are forks of it, which a thread in the
+ * background makes and closes. A box is used once: one that is given back is closed.
  */
 #pragma once
 
@@ -12,13 +10,11 @@
 
 struct pool;
 
-/* Keeps `size` boxes ready, of these options or (the second) of this snapshot, which must outlive
- * the pool.
- */
+/* Keeps `size` boxes ready, of these options or of this snapshot, which must outlive the pool. */
 int pool_open(const struct box_options *o, size_t size, struct pool **ret, struct error *err);
 int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err);
 
-/* A fresh box, ready or made now. It is the caller's, to be given back or closed. */
+/* A fresh box, ready or made now. The caller gives it back or closes it. */
 int pool_take(struct pool *p, struct box **ret, struct error *err);
 
 /* Ends a box in the background. */

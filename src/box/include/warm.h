@@ -13,7 +13,7 @@
  * The child is a command of the box like any other: its limits hold, it is counted, killed and
  * frozen with the box, and all that it started dies with it. All boxes must be of one family:
  * forks, in however many steps, of the box whose snapshot the warm process was opened with. Any
- * number of threads. docs/security.md tells why it is safe.
+ * number of threads. docs/security.md says why it is safe.
  *
  * prepare() runs in the warm process, where it can write to /tmp only. run() has descriptors 0 to 2
  * and fd, which is 3. When it returns the child exits with 0, when it raises something with 1,
@@ -26,21 +26,19 @@
 struct warm;
 
 struct warm_options {
-    struct snapshot
-        *family; /* borrowed; of a box that was opened with .warm, or of a fork of such a one */
-    const char
-        *program; /* Python source: prepare(text) is called once, run(text, fd) in each child */
-    const char *setup; /* what prepare() is given */
-    int cancel;        /* ends the start when it becomes readable; -1: none */
+    struct snapshot *family; /* borrowed; of a box opened with .warm, or of a fork of such a one */
+    const char *program;     /* Python: prepare(text) is called once, run(text, fd) in each child */
+    const char *setup;       /* what prepare() gets */
+    int cancel;              /* ends the start when it becomes readable; -1: none */
 };
 
-/* Starts it and waits until prepare() has returned. -EOPNOTSUPP where it cannot be had (no python3,
- * a kernel that does not let processes enter a box): whoever has another way takes that. */
+/* Starts it and waits until prepare() has returned. -EOPNOTSUPP where it is impossible: another
+ * backend, no python3, a kernel that does not let processes enter a box. */
 int warm_open(const struct warm_options *o, struct warm **ret, struct error *err);
 struct warm *warm_close(struct warm *w); /* takes NULL; runs under way are ended with their boxes */
 
 struct warm_run {
-    const void *request; /* given to run() */
+    const void *request; /* what run() gets */
     size_t n_request;
     int64_t timeout_ns;  /* wall; 0: the box's limit */
     int64_t cpu_time_ns; /* of the child with its children; 0: the box's limit */

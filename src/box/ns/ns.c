@@ -137,6 +137,12 @@ static void ns_close(struct machine *base)
 {
     struct ns_machine *m = ns_machine(base);
     ns_wait(base, NULL);
+    /* Without a snapshot nobody needs the mounts any more: the kernel takes them down while process
+     * 1 ends, on its processor. */
+    if (__atomic_load_n(&base->refs, __ATOMIC_ACQUIRE) <= 1) {
+        cleanup_close(&m->mntns);
+        m->mntns = -1;
+    }
     guest_end(&m->guest);
     m->cgroup = cgroup_release(m->cgroup);
     cleanup_close(&m->listener);

@@ -1,10 +1,10 @@
 /*
  * The loop of a warm process: one run after another, each a fork into a box.
  *
- * A child must be born in the box's pid namespace, and must be process 1's own, which reaps it and
- * tells how it ended. Only the loss of a parent makes it that. So between the warm process and the
- * child there is a third, the forker, which shares the warm process's memory, forks in its name,
- * and ends:
+ * A child must start in the box's pid namespace, and must be process 1's own, which reaps it and
+ * reports how it ended. Only the loss of a parent makes it that. So between the warm process and
+ * the child there is a third, the forker, which shares the warm process's memory, forks in its
+ * name, and ends:
  *
  *     warm process ── clone(CLONE_VM) ──> forker ── fork ──> child ── goes on where the warm
  *     process waits
@@ -37,21 +37,21 @@
 #define EXPORT     __attribute__((visibility("default")))
 #define STACK_SIZE (64u << 10)
 
-/* What the forker and the warm process have in common. */
-static struct birth {
+/* Shared by the forker and the warm process. */
+static struct fork_state {
     void *back[5]; /* where the child goes on */
     int code;      /* why there is no child; 0: there is one */
     char stack[STACK_SIZE] __attribute__((aligned(16)));
-} birth;
+} fork_state;
 
-/* What os.fork() does before and after it, and Python is to survive. */
+/* What os.fork() calls before and after it. */
 void PyOS_BeforeFork(void);
 void PyOS_AfterFork_Child(void);
 EXPORT PyObject *PyInit_hutch_part(void);
 
-/* While the program is being prepared nobody reads the control socket: its end is told by a signal
+/* While the program is being prepared nobody reads the control socket: its end sends a signal
  * that ends us. */
-static int die_with_host(bool on)
+static int module_die_with_host(bool on)
 {
     int flags = fcntl(WARM_FD_CONTROL, F_GETFL);
     if (flags < 0 || (on && fcntl(WARM_FD_CONTROL, F_SETOWN, getpid()) < 0) ||
@@ -64,12 +64,12 @@ static int die_with_host(bool on)
 }
 
 /*
- * The first thing that runs in a warm process. Not dumpable: when its children are born in a box
+ * The first thing that runs in a warm process. Not dumpable: while its children start in a box,
  * nobody there can trace them or look into their folder in /proc before they are confined.
  */
-static PyObject *begin(PyObject *self, PyObject *unused)
+static PyObject *module_begin(PyObject *self, PyObject *unused)
 {
-    int r = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : die_with_host(true);
+    int r = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : module_die_with_host(true);
     if (r == 0)
         r = child_learn();
     if (r == 0)
@@ -84,14 +84,14 @@ static int forker(void *unused)
 {
     pid_t pid = fork();
     if (pid == 0)
-        __builtin_longjmp(birth.back, 1);
-    birth.code = pid < 0 ? errno : 0;
+        __builtin_longjmp(fork_state.back, 1);
+    fork_state.code = pid < 0 ? errno : 0;
     syscall(SYS_exit_group, 0);
     return 0;
 }
 
 /* Waits until the forker has ended. One that is stopped never would: it is killed. */
-static void see_off(pid_t pid)
+static void forker_wait(pid_t pid)
 {
     int status = 0;
     for (;;) {
@@ -105,36 +105,36 @@ static void see_off(pid_t pid)
 }
 
 /* 1 in the child; in the warm process 0, or a negative errno if there is no child. */
-__attribute__((noinline)) static int give_birth(void)
+__attribute__((noinline)) static int module_fork(void)
 {
-    birth.code = EINTR; /* unless the forker lives to say otherwise */
-    if (__builtin_setjmp(birth.back))
+    fork_state.code = EINTR; /* unless the forker lives to say otherwise */
+    if (__builtin_setjmp(fork_state.back))
         return 1;
-    pid_t pid = clone(forker, birth.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
+    pid_t pid = clone(forker, fork_state.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
     if (pid < 0)
         return -errno;
-    see_off(pid);
-    return -birth.code;
+    forker_wait(pid);
+    return -fork_state.code;
 }
 
 /* True in the child. */
-static bool start(const struct warm_run_fds *run)
+static bool run_start(const struct warm_run_fds *run)
 {
-    /* Only what is born from now on is in there, and nothing is but children; the next run sets it
-     * anew. */
+    /* Only processes that start from now on are in there, and those are children; the next run sets
+     * it anew. */
     if (setns(run->fds[WARM_RUN_BOX], CLONE_NEWPID) < 0) {
-        child_excuse(run->fds[WARM_RUN_GUEST], "enter the box's process ids", errno);
+        child_report_failure(run->fds[WARM_RUN_GUEST], "enter the box's process ids", errno);
         return false;
     }
-    int r = give_birth();
+    int r = module_fork();
     if (r < 0)
-        child_excuse(run->fds[WARM_RUN_GUEST], "make a process", -r);
+        child_report_failure(run->fds[WARM_RUN_GUEST], "make a process", -r);
     return r == 1;
 }
 
 /* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are we.
  */
-static int receive(struct warm_run_fds *ret)
+static int run_receive(struct warm_run_fds *ret)
 {
     char byte;
     union {
@@ -162,11 +162,11 @@ static int receive(struct warm_run_fds *ret)
 static void serve_runs(void)
 {
     static struct warm_run_fds run;
-    if (die_with_host(false) < 0 || send(WARM_FD_CONTROL, "R", 1, MSG_NOSIGNAL) != 1)
+    if (module_die_with_host(false) < 0 || send(WARM_FD_CONTROL, "R", 1, MSG_NOSIGNAL) != 1)
         _exit(1);
     for (;;) {
-        bool born = receive(&run) && start(&run);
-        if (born)
+        bool is_child = run_receive(&run) && run_start(&run);
+        if (is_child)
             break;
         for (size_t i = 0; i < run.n; i++)
             close(run.fds[i]);
@@ -175,7 +175,7 @@ static void serve_runs(void)
 }
 
 /* What has to be done before a fork is done once: the parent runs no Python from here on. */
-static PyObject *serve(PyObject *self, PyObject *unused)
+static PyObject *module_serve(PyObject *self, PyObject *unused)
 {
     PyOS_BeforeFork();
     serve_runs();
@@ -185,8 +185,9 @@ static PyObject *serve(PyObject *self, PyObject *unused)
 
 PyObject *PyInit_hutch_part(void)
 {
-    static const struct python_method METHODS[] = {
-        {"begin", begin, METH_NOARGS, NULL}, {"serve", serve, METH_NOARGS, NULL}, {0}};
+    static const struct python_method METHODS[] = {{"begin", module_begin, METH_NOARGS, NULL},
+                                                   {"serve", module_serve, METH_NOARGS, NULL},
+                                                   {0}};
     static struct python_module module = PYTHON_MODULE("hutch_part", METHODS);
     return PyModule_Create2(&module, PYTHON_API_VERSION);
 }

@@ -1,10 +1,9 @@
 /*
- * The part of hutch that a warm process loads (hutch-warm.so), and what the host and it agree on.
- * Both are of one version and on one machine: plain structs do.
+ * The extension module that a warm process loads (hutch-warm.so), and what the host and it agree
+ * on. Both are of one version and on one machine: plain structs do.
  *
- * It is an extension module of python3 of whatever root filesystem the boxes have, so it asks
- * nothing of a C library but names that all of them have, is linked with none, and needs no headers
- * of Python's.
+ * The python3 of whatever root filesystem the boxes have loads it, so it uses only names that every
+ * C library has, is linked with none, and needs no headers of Python's.
  */
 #pragma once
 
@@ -49,7 +48,7 @@ enum warm_run_fd {
 /* Descriptors that a child ends up with, beside 0 to 2. */
 enum warm_child_fd { WARM_CHILD_SAID = 3, WARM_CHILD_REQUEST, WARM_CHILD_END };
 
-/* ---- within the part ---- */
+/* ---- within the module ---- */
 
 struct warm_run_fds {
     int fds[WARM_RUN_MAX];
@@ -62,5 +61,5 @@ int child_learn(void);
 /* In a fresh child: enters the box and becomes as a command of it is. Returns only if it did. */
 void child_enter(const struct warm_run_fds *run);
 
-/* Tells the guest that nobody will come, and why. */
-void child_excuse(int guest, const char *step, int code);
+/* Tells the guest that no process will come, and why. */
+void child_report_failure(int guest, const char *step, int code);

@@ -1,6 +1,5 @@
 /*
- * A child of a warm process, from its birth to the moment at which it is what a command of the box
- * is.
+ * A child of a warm process, from its start to the moment when it is like any command of the box.
  *
  *   control groups   first, so that all it does from here on counts as the box's
  *   its parent       gone: it is process 1's child, which nobody in the box can take it from
@@ -36,10 +35,11 @@
 #include "wire_adopt.h"
 #include "banned.h"
 
-#define PARENT_TRIES 100000 /* of a tenth of a millisecond: longer than the forker is waited for  \
+#define PARENT_TRIES                                                                               \
+    100000             /* of a tenth of a millisecond: longer than the forker is waited for  \
                              */
-#define LOST       125      /* exit status of one that could not be what it has to be */
-#define FIRST_FREE 32       /* above all descriptors that a child is given by number */
+#define LOST       125 /* exit status of a child that could not enter the box */
+#define FIRST_FREE 32  /* above all descriptors that a child is given by number */
 
 static struct {
     struct warm_rules head;
@@ -47,7 +47,7 @@ static struct {
     char bytes[WARM_RULES_BYTES];
 } learnt;
 
-static int parse_rules(const char *at, const char *end)
+static int child_parse_rules(const char *at, const char *end)
 {
     if (learnt.head.n_rules > WARM_RULES_MAX)
         return -E2BIG;
@@ -69,10 +69,10 @@ int child_learn(void)
     if (n < (ssize_t)sizeof learnt.head)
         return n < 0 ? -errno : -EPROTO;
     memcpy(&learnt.head, learnt.bytes, sizeof learnt.head);
-    return parse_rules(learnt.bytes + sizeof learnt.head, learnt.bytes + n);
+    return child_parse_rules(learnt.bytes + sizeof learnt.head, learnt.bytes + n);
 }
 
-void child_excuse(int guest, const char *step, int code)
+void child_report_failure(int guest, const char *step, int code)
 {
     struct adopt_hello hello = {.code = code};
     for (size_t i = 0; i < sizeof hello.step - 1 && step[i]; i++)
@@ -82,7 +82,7 @@ void child_excuse(int guest, const char *step, int code)
 
 /* Version 1 is joined by the thread that writes, version 2 by its whole process: here that is the
  * same. */
-static int join_groups(const struct warm_run_fds *run)
+static int child_join_groups(const struct warm_run_fds *run)
 {
     for (size_t i = WARM_RUN_FIXED; i < run->n; i++)
         if (write(run->fds[i], "0", 1) < 0)
@@ -90,8 +90,8 @@ static int join_groups(const struct warm_run_fds *run)
     return 0;
 }
 
-/* The forker ends as soon as we are born; it may be stopped on the way, and is killed then. */
-static int await_adoption(const struct warm_run_fds *run)
+/* The forker ends as soon as we have started; it may be stopped on the way, and is killed then. */
+static int child_await_adoption(const struct warm_run_fds *run)
 {
     const struct timespec pause = {.tv_nsec = 100000};
     for (int i = 0; i < PARENT_TRIES; i++) {
@@ -105,15 +105,15 @@ static int await_adoption(const struct warm_run_fds *run)
     return -ETIMEDOUT;
 }
 
-static int enter_namespaces(const struct warm_run_fds *run)
+static int child_enter_namespaces(const struct warm_run_fds *run)
 {
     return setns(run->fds[WARM_RUN_BOX], (int)learnt.head.namespaces) < 0 || setsid() < 0 ? -errno
                                                                                           : 0;
 }
 
-/* The guest's own, so that no list of them is to be kept in two places. A limit can only be
+/* The guest's own, so that no list of them is kept in two places. A limit can only be
  * lowered. */
-static int take_limits(const struct warm_run_fds *run)
+static int child_take_limits(const struct warm_run_fds *run)
 {
     struct rlimit limit, own;
     cpu_set_t processors;
@@ -133,7 +133,7 @@ static int take_limits(const struct warm_run_fds *run)
     return 0;
 }
 
-static int confine(const struct warm_run_fds *run)
+static int child_confine(const struct warm_run_fds *run)
 {
     int nobody, r = confine_capabilities(0);
     if (r == 0)
@@ -143,7 +143,7 @@ static int confine(const struct warm_run_fds *run)
     return r < 0 ? r : confine_system_calls(SECCOMP_ALONE, !learnt.head.on_disk, &nobody);
 }
 
-static int enter_workspace(const struct warm_run_fds *run)
+static int child_enter_workspace(const struct warm_run_fds *run)
 {
     return chdir("/workspace") < 0 ? -errno : 0;
 }
@@ -153,15 +153,15 @@ static const struct {
     const char *what;
     int (*take)(const struct warm_run_fds *run);
 } STEPS[] = {
-    {"warm-groups", "join the control groups", join_groups},
-    {"warm-adoption", "become a child of process 1", await_adoption},
-    {"warm-namespaces", "enter its namespaces", enter_namespaces},
-    {"warm-limits", "take on its limits", take_limits},
-    {"warm-confine", "drop all privileges", confine},
-    {"warm-folder", "enter /workspace", enter_workspace},
+    {"warm-groups", "join the control groups", child_join_groups},
+    {"warm-adoption", "become a child of process 1", child_await_adoption},
+    {"warm-namespaces", "enter its namespaces", child_enter_namespaces},
+    {"warm-limits", "take on its limits", child_take_limits},
+    {"warm-confine", "drop all privileges", child_confine},
+    {"warm-folder", "enter /workspace", child_enter_workspace},
 };
 
-static int say_hello(int guest, struct adopt_go *ret)
+static int child_say_hello(int guest, struct adopt_go *ret)
 {
     const struct adopt_hello hello = {.pid = getpid()};
     ssize_t n = send(guest, &hello, sizeof hello, MSG_NOSIGNAL);
@@ -174,7 +174,7 @@ static int say_hello(int guest, struct adopt_go *ret)
 }
 
 /* Out of the way first: where they are to be may be where others of them are. */
-static int arrange_descriptors(const struct warm_run_fds *run)
+static int child_arrange_descriptors(const struct warm_run_fds *run)
 {
     int output = fcntl(run->fds[WARM_RUN_OUTPUT], F_DUPFD, FIRST_FREE);
     int said = fcntl(run->fds[WARM_RUN_SAID], F_DUPFD, FIRST_FREE);
@@ -188,7 +188,7 @@ static int arrange_descriptors(const struct warm_run_fds *run)
     return !weakened("warm-fds") && sys_close_range(WARM_CHILD_END, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int take_tag(const struct adopt_go *go)
+static int child_take_tag(const struct adopt_go *go)
 {
     const struct rlimit tag = {.rlim_cur = go->tag, .rlim_max = go->tag};
     struct rlimit files;
@@ -206,11 +206,11 @@ void child_enter(const struct warm_run_fds *run)
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
         int r = weakened(STEPS[i].name) ? 0 : STEPS[i].take(run);
         if (r < 0) {
-            child_excuse(guest, STEPS[i].what, -r);
+            child_report_failure(guest, STEPS[i].what, -r);
             _exit(LOST);
         }
     }
-    if (say_hello(guest, &go) < 0 || arrange_descriptors(run) < 0 || take_tag(&go) < 0 ||
-        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+    if (child_say_hello(guest, &go) < 0 || child_arrange_descriptors(run) < 0 ||
+        child_take_tag(&go) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         _exit(LOST);
 }
