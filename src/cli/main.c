@@ -18,46 +18,6 @@
 #include "libexec.h"
 #include "banned.h"
 
-/* A caller may have closed one of the three: what is opened next must not become stdin or stdout by
- * accident.
- */
-static void hold_stdio(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
-/*
- * The kernel counts the descriptors that a user has under way in sockets against the sender's limit
- * on open files. A box is its user, too, with a lower limit: with a higher one here, it cannot keep
- * hutch from talking to other boxes.
- */
-static void raise_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-/* Replaces this process by the program that implements a command. It parses the same argv with the
- * same table. */
-static int command_execute(const char *program, char **argv)
-{
-    char path[LIBEXEC_PATH_MAX];
-    struct error err = {0};
-    if (libexec_find(program, path, &err) == 0) {
-        execv(path, argv);
-        error_errno(&err, errno, "cannot start %s", path);
-    }
-    return say_failure(&err);
-}
-
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -87,13 +47,38 @@ static int command_dispatch(int argc, char **argv)
         if (!c)
             return command_unknown(group, name);
     }
-    return c->run ? c->run(c, argc - used, argv + used) : command_execute(c->program, argv);
+    if (c->run)
+        return c->run(c, argc - used, argv + used);
+
+    /* Another program implements it, which parses the same argv with the same table. */
+    char path[LIBEXEC_PATH_MAX];
+    struct error err = {0};
+    if (libexec_find(c->program, path, &err) == 0) {
+        execv(path, argv);
+        error_errno(&err, errno, "cannot start %s", path);
+    }
+    return say_failure(&err);
 }
 
 int main(int argc, char **argv)
 {
-    hold_stdio();
-    raise_files();
+    /* A caller may have closed stdin, stdout or stderr: what is opened next must not become one of
+     * them by accident. */
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+
+    /* The kernel counts the descriptors that a user has under way in sockets against the sender's
+     * limit on open files. A box runs as the same user with a lower limit: with a higher one here,
+     * it cannot keep hutch from talking to other boxes. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
     output_begin();
 #ifdef HUTCH_AGENT
     mcp_tools_register();

@@ -81,7 +81,7 @@ static void press_escape(struct chat *c)
     else if (chat_review_is_open(c))
         c->review = false;
     else
-        view_select(c->view, 0);
+        c->view->transcript.selected = TRANSCRIPT_NONE;
 }
 
 static void press_tab(struct chat *c, int by)
@@ -127,18 +127,20 @@ static void press_up_or_down(struct chat *c, bool up)
 /* Keys that scroll the transcript or select in it. */
 static bool press_scrolls(struct chat *c, const struct press *p)
 {
+    struct transcript *t = &c->view->transcript;
+    struct layout l = view_layout(c->view);
     bool up = p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP ||
               p->code == KEYS_HOME;
     if (p->code == KEYS_PAGE_UP || p->code == KEYS_PAGE_DOWN)
-        view_page(c->view, up ? -1 : 1);
+        transcript_page(t, &l, up ? -1 : 1);
     else if (p->code == KEYS_WHEEL_UP || p->code == KEYS_WHEEL_DOWN)
-        view_scroll(c->view, up ? -3 : 3);
+        transcript_scroll(t, &l, up ? -3 : 3);
     else if ((p->code == KEYS_UP || p->code == KEYS_DOWN) && p->with & KEYS_SHIFT)
-        view_scroll(c->view, up ? -1 : 1);
+        transcript_scroll(t, &l, up ? -1 : 1);
     else if ((p->code == KEYS_UP || p->code == KEYS_DOWN) && p->with & (KEYS_ALT | KEYS_CTRL))
-        view_select(c->view, up ? -1 : 1);
+        transcript_select(t, &l, up ? -1 : 1);
     else if ((p->code == KEYS_HOME || p->code == KEYS_END) && p->with & KEYS_CTRL)
-        view_scroll(c->view, up ? LONG_MIN : LONG_MAX);
+        transcript_scroll(t, &l, up ? LONG_MIN : LONG_MAX);
     else
         return false;
     return true;
@@ -206,6 +208,7 @@ static void chat_external_editor(struct chat *c)
 /* Ctrl and a letter that is not for the editor. */
 static void press_control(struct chat *c, char letter)
 {
+    struct layout l = view_layout(c->view);
     bool after_x = c->prefix;
     c->prefix = letter == 'x';
     switch (letter) {
@@ -237,7 +240,7 @@ static void press_control(struct chat *c, char letter)
         press_up_or_down(c, letter == 'p');
         break;
     case 'o':
-        view_toggle(c->view);
+        transcript_toggle(&c->view->transcript, &l);
         break;
     case 'r':
         chat_complete_close(c);

@@ -202,6 +202,11 @@ void transcript_scroll(struct transcript *t, const struct layout *l, long lines)
     }
 }
 
+void transcript_page(struct transcript *t, const struct layout *l, int pages)
+{
+    transcript_scroll(t, l, pages * (t->height > 4 ? t->height - 2 : 1));
+}
+
 static bool item_can_fold(struct item *it, const struct layout *l)
 {
     if (it->kind == ITEM_ANSWER || it->kind == ITEM_NOTE || it->kind == ITEM_CHANGES)
@@ -213,10 +218,6 @@ static bool item_can_fold(struct item *it, const struct layout *l)
 void transcript_select(struct transcript *t, const struct layout *l, int by)
 {
     size_t i = t->selected == TRANSCRIPT_NONE ? t->count : t->selected;
-    if (by == 0) {
-        t->selected = TRANSCRIPT_NONE;
-        return;
-    }
     while (by < 0 ? i-- > 0 : ++i < t->count) {
         if (!item_can_fold(t->items[i], l))
             continue;

@@ -125,9 +125,9 @@ bool transcript_moves(const struct transcript *t); /* something shown changes wi
 
 /* Down, or up if negative; LONG_MIN and LONG_MAX: to the top, to the end. */
 void transcript_scroll(struct transcript *t, const struct layout *l, long lines);
+void transcript_page(struct transcript *t, const struct layout *l, int pages); /* overlaps by two */
 
-/* Folded items (output, thoughts): the selection moves to the one before (-1) or the next (1); 0:
- * none is selected. */
+/* Folded items (output, thoughts): the selection moves to the one before (-1) or the next (1). */
 void transcript_select(struct transcript *t, const struct layout *l, int by);
 
 /* Folds or unfolds the selected item, else the last one (false: there is none); or all of them. */

@@ -43,7 +43,7 @@ struct view *view_close(struct view *v)
     return NULL;
 }
 
-static struct layout view_layout(const struct view *v)
+struct layout view_layout(const struct view *v)
 {
     int rows, columns;
     screen_size(v->screen, &rows, &columns);
@@ -63,29 +63,6 @@ void view_add(struct view *v, enum item_kind kind, const char *text, size_t n)
         v->transcript.follow = true;
     if (it)
         item_append(it, text, n, false);
-}
-
-void view_scroll(struct view *v, long lines)
-{
-    struct layout l = view_layout(v);
-    transcript_scroll(&v->transcript, &l, lines);
-}
-
-void view_page(struct view *v, int pages)
-{
-    view_scroll(v, pages * (v->transcript.height > 4 ? v->transcript.height - 2 : 1));
-}
-
-void view_select(struct view *v, int by)
-{
-    struct layout l = view_layout(v);
-    transcript_select(&v->transcript, &l, by);
-}
-
-bool view_toggle(struct view *v)
-{
-    struct layout l = view_layout(v);
-    return transcript_toggle(&v->transcript, &l);
 }
 
 /* The input: the text with its cursor, wrapped as it is typed. */

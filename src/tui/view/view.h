@@ -62,11 +62,8 @@ void view_event(struct view *v, const struct agent_event *e);
 /* A message of the user, a note of hutch, or a git diff, which is folded like output. */
 void view_add(struct view *v, enum item_kind kind, const char *text, size_t n);
 
-/* As the functions of the transcript. A page overlaps the one before by two lines. */
-void view_scroll(struct view *v, long lines);
-void view_page(struct view *v, int pages);
-void view_select(struct view *v, int by);
-bool view_toggle(struct view *v);
+/* For the functions of the transcript. */
+struct layout view_layout(const struct view *v);
 
 /* Draws a frame. Returns after how many milliseconds the next one is due for a spinner even if
  * nothing happens, or -1. */

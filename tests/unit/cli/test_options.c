@@ -1,4 +1,4 @@
-/* The option tables: every row, the defaults told in them, and the errors word for word. */
+/* The option tables: every row, the defaults that they state, and the errors word for word. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What a person enters: commands, shell commands, words; and completion of all of them. */
+/* What the user enters: commands, shell commands, messages; and completion of all of them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void expect(const char *said, const struct chat_command *command, unsigne
     chat_entry_free(&l);
 }
 
-static void test_parse(void **state)
+static void test_parse_accepts_commands_shell_and_messages(void **state)
 {
     expect("", NULL, 0, NULL);
     expect(" \n\t", NULL, 0, NULL);
@@ -63,7 +63,7 @@ static void refuse(const char *said, const char *why)
     assert_non_null(strstr(err.text, why));
 }
 
-static void test_refuse(void **state)
+static void test_parse_refuses_wrong_commands(void **state)
 {
     refuse("/unod", "did you mean /undo?");
     refuse("/xyzzyx", "see /help");
@@ -78,7 +78,7 @@ static void test_refuse(void **state)
     refuse("/attempts many true", "not a number");
 }
 
-static void test_help(void **state)
+static void test_help_lists_every_command(void **state)
 {
     struct buf out = BUF_INIT(16384);
     assert_int_equal(chat_command_help(&out), 0);
@@ -91,7 +91,7 @@ static void test_help(void **state)
     buf_free(&out);
 }
 
-static void test_score(void **state)
+static void test_completion_ranks_names(void **state)
 {
     assert_int_equal(completion_score("xyz", 3, "src/main.c"), -1);
     assert_true(completion_score("1118-07", 7, "1118-07") >
@@ -113,7 +113,7 @@ static struct completion complete(const char *text, const struct completion_name
     return c;
 }
 
-static void test_complete_commands(void **state)
+static void test_completion_of_commands(void **state)
 {
     struct completion_names none = {0};
     struct completion c = complete("/", &none);
@@ -130,7 +130,7 @@ static void test_complete_commands(void **state)
     assert_false(c.automatic);
 }
 
-static void test_complete_files(void **state)
+static void test_completion_of_files(void **state)
 {
     struct completion_names from = {0};
     struct completion c = complete("look at @", &from);
@@ -150,7 +150,7 @@ static void test_complete_files(void **state)
     json_decref(from.files);
 }
 
-static void test_complete_arguments(void **state)
+static void test_completion_of_arguments(void **state)
 {
     struct completion_names from = {.models = json_pack("[s, s]", "anthropic/one", "openai/two")};
     struct completion c = complete("/load 2", &from);
@@ -167,7 +167,7 @@ static void test_complete_arguments(void **state)
 }
 
 /* Many files: the best are offered, and no more than fit. */
-static void test_complete_many(void **state)
+static void test_completion_offers_the_best_of_many(void **state)
 {
     struct completion_names from = {.files = json_array()};
     for (int i = 0; i < 20000; i++)
@@ -183,14 +183,14 @@ static void test_complete_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_refuse),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_score),
-        cmocka_unit_test(test_complete_commands),
-        cmocka_unit_test(test_complete_files),
-        cmocka_unit_test(test_complete_arguments),
-        cmocka_unit_test(test_complete_many),
+        cmocka_unit_test(test_parse_accepts_commands_shell_and_messages),
+        cmocka_unit_test(test_parse_refuses_wrong_commands),
+        cmocka_unit_test(test_help_lists_every_command),
+        cmocka_unit_test(test_completion_ranks_names),
+        cmocka_unit_test(test_completion_of_commands),
+        cmocka_unit_test(test_completion_of_files),
+        cmocka_unit_test(test_completion_of_arguments),
+        cmocka_unit_test(test_completion_offers_the_best_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void repeat(struct editor *e, enum edit what, int n)
         editor_do(e, what);
 }
 
-static void test_moves(void **state)
+static void test_cursor_moves(void **state)
 {
     struct editor *e = make("one two\nthree\n\nfour");
     expect(e, "one two\nthree\n\nfour", 19);
@@ -62,7 +62,7 @@ static void test_moves(void **state)
 }
 
 /* An accent, a family, a flag, a skin tone: each is one step, and one deletion. */
-static void test_graphemes(void **state)
+static void test_grapheme_is_one_step(void **state)
 {
     static const char *const whole[] = {
         "e\xcc\x81",
@@ -97,7 +97,7 @@ static void test_graphemes(void **state)
     editor_free(e);
 }
 
-static void test_kills(void **state)
+static void test_kills_are_joined_and_yanked(void **state)
 {
     struct editor *e = make("git commit --all -m x");
     editor_do(e, EDIT_KILL_BLANK_BEFORE);
@@ -118,7 +118,7 @@ static void test_kills(void **state)
     editor_free(e);
 }
 
-static void test_line_kills_join_lines(void **state)
+static void test_line_kill_joins_lines(void **state)
 {
     struct editor *e = make("ab\ncd");
     editor_do(e, EDIT_UP);
@@ -138,7 +138,7 @@ static void type(struct editor *e, const char *text)
         assert_int_equal(editor_insert(e, text, 1), 0);
 }
 
-static void test_undo(void **state)
+static void test_undo_and_redo(void **state)
 {
     struct editor *e = make("");
     type(e, "hello world");
@@ -160,7 +160,7 @@ static void test_undo(void **state)
     editor_free(e);
 }
 
-static void test_undo_is_bounded(void **state)
+static void test_undo_memory_is_bounded(void **state)
 {
     struct editor *e = make("");
     for (int i = 0; i < 1000; i++)
@@ -172,7 +172,7 @@ static void test_undo_is_bounded(void **state)
     editor_free(e);
 }
 
-static void test_swap(void **state)
+static void test_swap_exchanges_characters(void **state)
 {
     struct editor *e = make("abc");
     editor_do(e, EDIT_SWAP);
@@ -183,7 +183,7 @@ static void test_swap(void **state)
 }
 
 /* 10,000 lines: one character of the text, folded on the screen, whole in what is sent. */
-static void test_paste(void **state)
+static void test_long_paste_is_one_character(void **state)
 {
     struct buf lines = BUF_INIT(1 << 20), shown = BUF_INIT(1 << 20), whole = BUF_INIT(4 << 20);
     size_t cursor, n;
@@ -214,7 +214,7 @@ static void test_paste(void **state)
     editor_free(e);
 }
 
-static void test_short_paste_is_text(void **state)
+static void test_short_paste_is_inserted(void **state)
 {
     struct editor *e = make("");
     assert_int_equal(editor_paste(e, "a\nb", 3), 0);
@@ -223,7 +223,7 @@ static void test_short_paste_is_text(void **state)
 }
 
 /* The characters that stand for pastes cannot be smuggled in. */
-static void test_marks_are_ours(void **state)
+static void test_text_cannot_forge_paste_marks(void **state)
 {
     struct editor *e = make("");
     char lines[64];
@@ -238,7 +238,7 @@ static void test_marks_are_ours(void **state)
     editor_free(e);
 }
 
-static void test_limits(void **state)
+static void test_text_length_is_bounded(void **state)
 {
     struct editor *e = make("");
     static char much[EDITOR_TYPED_MAX];
@@ -259,17 +259,17 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_graphemes),
-        cmocka_unit_test(test_kills),
-        cmocka_unit_test(test_line_kills_join_lines),
-        cmocka_unit_test(test_undo),
-        cmocka_unit_test(test_undo_is_bounded),
-        cmocka_unit_test(test_swap),
-        cmocka_unit_test(test_paste),
-        cmocka_unit_test(test_short_paste_is_text),
-        cmocka_unit_test(test_marks_are_ours),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_cursor_moves),
+        cmocka_unit_test(test_grapheme_is_one_step),
+        cmocka_unit_test(test_kills_are_joined_and_yanked),
+        cmocka_unit_test(test_line_kill_joins_lines),
+        cmocka_unit_test(test_undo_and_redo),
+        cmocka_unit_test(test_undo_memory_is_bounded),
+        cmocka_unit_test(test_swap_exchanges_characters),
+        cmocka_unit_test(test_long_paste_is_one_character),
+        cmocka_unit_test(test_short_paste_is_inserted),
+        cmocka_unit_test(test_text_cannot_forge_paste_marks),
+        cmocka_unit_test(test_text_length_is_bounded),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static struct input_history *open_history(void)
     return p;
 }
 
-static void test_kept(void **state)
+static void test_entries_are_kept_once_in_order(void **state)
 {
     struct input_history *p = open_history();
     struct stat st;
@@ -73,7 +73,7 @@ static void test_kept(void **state)
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void test_search(void **state)
+static void test_search_ignores_case_without_capitals(void **state)
 {
     struct input_history *p = open_history();
     input_history_add(p, "fix the Parser");
@@ -87,7 +87,7 @@ static void test_search(void **state)
     input_history_free(p);
 }
 
-static void test_long_ones_are_not_kept(void **state)
+static void test_long_entries_are_not_kept(void **state)
 {
     static char much[INPUT_HISTORY_ENTRY_MAX + 2];
     struct input_history *p = open_history();
@@ -100,8 +100,8 @@ static void test_long_ones_are_not_kept(void **state)
     input_history_free(p);
 }
 
-/* Lines that are not ours are passed over; a torn last one, too. */
-static void test_damaged(void **state)
+/* Lines that are not JSON strings are skipped, and so is an incomplete last line. */
+static void test_damaged_lines_are_skipped(void **state)
 {
     FILE *f = fopen(file(), "w");
     fputs("\"good\"\nnot json\n{\"a\": 1}\n\"\"\n\"also good\"\n\"torn", f);
@@ -112,7 +112,7 @@ static void test_damaged(void **state)
     input_history_free(p);
 }
 
-static void test_bounded(void **state)
+static void test_file_is_shortened(void **state)
 {
     FILE *f = fopen(file(), "w");
     for (int i = 0; i < 13000; i++)
@@ -136,7 +136,7 @@ static void test_bounded(void **state)
 
 /* Several programs add at once while others make the file shorter: nothing that was added is lost.
  */
-static void test_several_programs(void **state)
+static void test_several_programs_lose_nothing(void **state)
 {
     FILE *f = fopen(file(), "w");
     for (int i = 0; i < 13000; i++)
@@ -168,8 +168,8 @@ static void test_several_programs(void **state)
     input_history_free(p);
 }
 
-/* Where nothing can be written, it still remembers. */
-static void test_no_folder(void **state)
+/* Without a writable folder, entries are kept for this run. */
+static void test_entries_stay_without_a_folder(void **state)
 {
     struct input_history *p;
     input_history_new("/dev/null/nowhere", &p);
@@ -182,13 +182,16 @@ static void test_no_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_kept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_search, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_long_ones_are_not_kept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_damaged, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_bounded, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_several_programs, make_folder, remove_folder),
-        cmocka_unit_test(test_no_folder),
+        cmocka_unit_test_setup_teardown(test_entries_are_kept_once_in_order, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_search_ignores_case_without_capitals, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_long_entries_are_not_kept, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_damaged_lines_are_skipped, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_file_is_shortened, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_several_programs_lose_nothing, make_folder,
+                                        remove_folder),
+        cmocka_unit_test(test_entries_stay_without_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void check(const struct expected *c, const struct press *p)
         assert_string_equal(p->text, c->text);
 }
 
-static void test_each(void **state)
+static void test_every_dialect_is_decoded(void **state)
 {
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct keys k;
@@ -79,7 +79,7 @@ static void test_each(void **state)
 }
 
 /* A byte at a time, and then all of them at once. */
-static void test_split(void **state)
+static void test_sequences_may_arrive_in_pieces(void **state)
 {
     struct keys k;
     struct press p = {0};
@@ -102,7 +102,7 @@ static void test_split(void **state)
     keys_free(&k);
 }
 
-static void test_escape_alone(void **state)
+static void test_escape_alone_is_a_key(void **state)
 {
     struct keys k;
     struct press p = {0};
@@ -131,7 +131,7 @@ static void feed_paste(struct keys *k, const char *text, size_t n, size_t piece)
     keys_feed(k, "\033[201~", 6);
 }
 
-static void test_paste(void **state)
+static void test_paste_is_one_press(void **state)
 {
     static const char text[] = "a\rb\r\nc\n\x03\033[A\033[20\t\xff\xc3\xa4";
     for (size_t piece = 1; piece <= sizeof text; piece++) {
@@ -150,7 +150,7 @@ static void test_paste(void **state)
     }
 }
 
-static void test_paste_is_bounded(void **state)
+static void test_paste_length_is_bounded(void **state)
 {
     static char piece[1 << 20];
     struct keys k;
@@ -172,7 +172,7 @@ static void test_paste_is_bounded(void **state)
 
 /* Function keys, answers of the terminal, focus, releases, cut and endless sequences: nothing is
  * typed. */
-static void test_noise(void **state)
+static void test_noise_types_nothing(void **state)
 {
     static const char *const noise[] = {
         "\033[15~", "\033OP",      "\033[[A", "\033[?62;c", "\033[>41;354;0c", "\033[I",
@@ -202,12 +202,12 @@ static void test_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_escape_alone),
-        cmocka_unit_test(test_paste),
-        cmocka_unit_test(test_paste_is_bounded),
-        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_every_dialect_is_decoded),
+        cmocka_unit_test(test_sequences_may_arrive_in_pieces),
+        cmocka_unit_test(test_escape_alone_is_a_key),
+        cmocka_unit_test(test_paste_is_one_press),
+        cmocka_unit_test(test_paste_length_is_bounded),
+        cmocka_unit_test(test_noise_types_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Strangers' bytes become clean text, and clean text lines of a width. */
+/* Untrusted bytes become clean text, and clean text becomes lines of a width. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void expect_clean(const char *in, size_t n, bool output, const char *out)
 #define CLEAN(in, out)  expect_clean(in, sizeof in - 1, false, out)
 #define OUTPUT(in, out) expect_clean(in, sizeof in - 1, true, out)
 
-static void test_clean(void **state)
+static void test_clean_replaces_controls(void **state)
 {
     CLEAN("plain\ttext\nand grün 漢字 🐇", "plain\ttext\nand grün 漢字 🐇");
     CLEAN("\033[2J\033]0;t\007\b\x7f", "␛[2J␛]0;t␇␈␡");
@@ -40,7 +40,7 @@ static void test_clean(void **state)
     CLEAN("👩\u200d💻 ⚠\ufe0f 👍🏽 zero\u200bwidth\ufeff\u2060", "👩💻 ⚠ 👍 zerowidth");
 }
 
-static void test_colours_of_output_are_left_out(void **state)
+static void test_clean_drops_colours_of_output(void **state)
 {
     OUTPUT("\033[1;31mFAIL\033[0m\033[m ok", "FAIL ok");
     OUTPUT("\033[38:5:1mx", "x");
@@ -50,7 +50,7 @@ static void test_colours_of_output_are_left_out(void **state)
 
 /* Every byte, alone and in pairs, becomes valid UTF-8 without any control character but \t and \n.
  */
-static void test_every_pair_of_bytes(void **state)
+static void test_clean_of_every_pair_of_bytes_is_valid(void **state)
 {
     for (unsigned i = 0; i < 65536; i++) {
         const uint8_t in[] = {(uint8_t)(i >> 8), (uint8_t)i, 'x'};
@@ -64,7 +64,7 @@ static void test_every_pair_of_bytes(void **state)
     }
 }
 
-static void test_widths(void **state)
+static void test_widths_of_characters(void **state)
 {
     int width;
     assert_int_equal(clean_width("漢字ab", strlen("漢字ab")), 6);
@@ -103,7 +103,7 @@ static void expect_lines(enum how how, const char *text, int width, const char *
     assert_string_equal(buf_cstr(&b), out);
 }
 
-static void test_words(void **state)
+static void test_wrap_breaks_between_words(void **state)
 {
     expect_lines(WORDS, "", 10, "", "", "");
     expect_lines(WORDS, "one two three", 10, "", "", "one two|three|");
@@ -117,7 +117,7 @@ static void test_words(void **state)
     expect_lines(WORDS, "    indented text", 12, "", "", "    indented|text|");
 }
 
-static void test_wide_words(void **state)
+static void test_wrap_breaks_beside_wide_characters(void **state)
 {
     expect_lines(WORDS, "漢字漢字漢字", 5, "", "", "漢字|漢字|漢字|");
     expect_lines(WORDS, "漢字。漢", 4, "", "", "漢|字。|漢|"); /* no line begins with a full stop */
@@ -125,7 +125,7 @@ static void test_wide_words(void **state)
     expect_lines(WORDS, "e\u0301e\u0301e\u0301", 2, "", "", "e\u0301e\u0301|e\u0301|");
 }
 
-static void test_exact(void **state)
+static void test_wrap_exact_keeps_blanks(void **state)
 {
     expect_lines(EXACT, "", 8, "  ", "  ", "  |");
     expect_lines(EXACT, "a  b", 8, "", "", "a  b|");
@@ -136,7 +136,7 @@ static void test_exact(void **state)
     expect_lines(EXACT, "abc漢", 4, "", "", "abc|漢|");
 }
 
-static void test_one(void **state)
+static void test_wrap_one_cuts_with_ellipsis(void **state)
 {
     expect_lines(ONE, "abcd", 4, "", "", "abcd|");
     expect_lines(ONE, "abcde", 4, "", "", "abc…|");
@@ -147,7 +147,7 @@ static void test_one(void **state)
 }
 
 /* However wide the terminal, no line is wider and no character is lost. */
-static void test_nothing_is_lost(void **state)
+static void test_wrap_loses_no_character(void **state)
 {
     static const char text[] =
         "Ein längerer Text mit 漢字 und e\u0301 und sehrsehrsehrlangenwörtern, 🐇🐇🐇 (eins) zwei";
@@ -172,7 +172,7 @@ static void test_nothing_is_lost(void **state)
     }
 }
 
-static void test_lines_are_taken_back(void **state)
+static void test_lines_cut_removes_the_last(void **state)
 {
     _cleanup_lines_ struct lines l = LINES_INIT;
     _cleanup_buf_ struct buf b = BUF_INIT(64);
@@ -192,16 +192,16 @@ static void test_lines_are_taken_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_colours_of_output_are_left_out),
-        cmocka_unit_test(test_every_pair_of_bytes),
-        cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_wide_words),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_one),
-        cmocka_unit_test(test_nothing_is_lost),
-        cmocka_unit_test(test_lines_are_taken_back),
+        cmocka_unit_test(test_clean_replaces_controls),
+        cmocka_unit_test(test_clean_drops_colours_of_output),
+        cmocka_unit_test(test_clean_of_every_pair_of_bytes_is_valid),
+        cmocka_unit_test(test_widths_of_characters),
+        cmocka_unit_test(test_wrap_breaks_between_words),
+        cmocka_unit_test(test_wrap_breaks_beside_wide_characters),
+        cmocka_unit_test(test_wrap_exact_keeps_blanks),
+        cmocka_unit_test(test_wrap_one_cuts_with_ellipsis),
+        cmocka_unit_test(test_wrap_loses_no_character),
+        cmocka_unit_test(test_lines_cut_removes_the_last),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,7 @@ static void test_colours(void **state)
     }
 }
 
-static void test_comments_go_on_over_lines(void **state)
+static void test_comments_span_lines(void **state)
 {
     struct lexer l = lexer_open("c", 1);
     static const char *const lines[] = {"a /* b", "int", "c */ int"};
@@ -150,7 +150,7 @@ static void test_comments_go_on_over_lines(void **state)
     }
 }
 
-/* The corpus: documents as answers are, and such as try to confuse whoever cuts them. */
+/* The corpus: typical answers, and documents that try to confuse the block cutter. */
 static const char *const DOCUMENTS[] = {
     "# Title\n\nSome *text*\nwith a line.\n\n- a\n- b\n\n  para\n- c\n\nend\n",
     "para\n- a\n- b\n\ntext\n1. x\n2. y\n\n3. z\n",
@@ -177,7 +177,7 @@ static void whole(const char *text, size_t n, struct buf *out)
 }
 
 /* Cut at every point, then byte by byte: always what the whole gives. */
-static void test_pieces_give_the_whole(void **state)
+static void test_pieces_give_the_lines_of_the_whole(void **state)
 {
     for (size_t d = 0; d < ARRAY_SIZE(DOCUMENTS); d++) {
         const char *text = DOCUMENTS[d];
@@ -210,7 +210,7 @@ static void test_pieces_give_the_whole(void **state)
 
 /* Cutting into blocks does not change what md4c would have made of the whole. (Code in fences is
  * drawn apart.) */
-static void test_blocks_give_what_the_document_gives(void **state)
+static void test_blocks_give_the_lines_of_the_document(void **state)
 {
     static const size_t plain[] = {0, 1, 4, 5, 8, 12};
     for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
@@ -247,7 +247,7 @@ static size_t stream(const char *text, size_t n, struct buf *out)
 /* Each of these, eight blocks long: a frame costs no more than a few blocks, and the end is that of
  * one shot.
  */
-static void test_monsters_are_bounded(void **state)
+static void test_hostile_documents_cost_a_few_blocks(void **state)
 {
     static const char *const units[] = {
         "word ",
@@ -303,7 +303,7 @@ static void test_monsters_are_bounded(void **state)
 }
 
 /* A paragraph of a megabyte without a line end, and a hundred thousand lines. */
-static void test_long_texts(void **state)
+static void test_long_texts_cost_linear_time(void **state)
 {
     static const char *const units[] = {"word ", "x", "line of code\n"};
     size_t size = 1300020;
@@ -324,8 +324,8 @@ static void test_long_texts(void **state)
     free(text);
 }
 
-/* A table whose first row promises more columns than its text holds is told as text. */
-static void test_tables_do_not_multiply(void **state)
+/* A table whose first row promises more columns than its text holds is shown as text. */
+static void test_table_with_too_many_columns_is_text(void **state)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(1 << 20);
     _cleanup_lines_ struct lines l = LINES_INIT;
@@ -340,7 +340,7 @@ static void test_tables_do_not_multiply(void **state)
     assert_true(l.text.len <= 2 * text.len);
 }
 
-static void test_depth_is_bounded(void **state)
+static void test_nesting_is_bounded(void **state)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(1 << 20);
     _cleanup_lines_ struct lines l = LINES_INIT;
@@ -361,13 +361,13 @@ int main(void)
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_no_line_is_too_wide),
         cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_comments_go_on_over_lines),
-        cmocka_unit_test(test_pieces_give_the_whole),
-        cmocka_unit_test(test_blocks_give_what_the_document_gives),
-        cmocka_unit_test(test_monsters_are_bounded),
-        cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_tables_do_not_multiply),
-        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_comments_span_lines),
+        cmocka_unit_test(test_pieces_give_the_lines_of_the_whole),
+        cmocka_unit_test(test_blocks_give_the_lines_of_the_document),
+        cmocka_unit_test(test_hostile_documents_cost_a_few_blocks),
+        cmocka_unit_test(test_long_texts_cost_linear_time),
+        cmocka_unit_test(test_table_with_too_many_columns_is_text),
+        cmocka_unit_test(test_nesting_is_bounded),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What of the environment says about colours, and stand-ins for what a terminal cannot show. */
+/* The background from the environment, and substitutes for glyphs that a terminal lacks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include "screen.h"
 
-static void test_ground(void **state)
+static void test_background_from_environment(void **state)
 {
     assert_int_equal(theme_background(NULL, NULL), BACKGROUND_UNKNOWN);
     assert_int_equal(theme_background(NULL, "15;0"), BACKGROUND_DARK);
@@ -22,7 +22,7 @@ static void test_ground(void **state)
     assert_int_equal(theme_background("pink", "0;15"), BACKGROUND_LIGHT);
 }
 
-static void test_stand_ins(void **state)
+static void test_substitutes_for_missing_glyphs(void **state)
 {
     struct theme all = {0}, ascii = {.ascii = true}, console = {.few_glyphs = true};
     assert_int_equal(theme_substitute(&all, 0x25b8), 0);
@@ -39,8 +39,8 @@ static void test_stand_ins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ground),
-        cmocka_unit_test(test_stand_ins),
+        cmocka_unit_test(test_background_from_environment),
+        cmocka_unit_test(test_substitutes_for_missing_glyphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void expect_call(const char *name, const char *input, size_t width, const
     buf_free(&out);
 }
 
-static void test_calls(void **state)
+static void test_calls_in_one_line(void **state)
 {
     expect_call("bash", "{\"command\": \"make test\"}", 80, "make test");
     expect_call("bash", "{\"command\": \"cd x\\n  make\\n\"}", 80, "cd x make");
@@ -60,7 +60,7 @@ static void expect_result(const char *name, const char *data, bool failed, const
     buf_free(&out);
 }
 
-static void test_results(void **state)
+static void test_results_in_one_line(void **state)
 {
     expect_result("bash", "{\"exit_code\": 0, \"signal\": null}", false, "", "");
     expect_result("bash", "{\"exit_code\": 2}", false, "", "exit 2");
@@ -92,8 +92,8 @@ static void test_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_calls_in_one_line),
+        cmocka_unit_test(test_results_in_one_line),
         cmocka_unit_test(test_times),
     };
     setlocale(LC_CTYPE, "C.UTF-8");

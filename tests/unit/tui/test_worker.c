@@ -27,7 +27,7 @@ static bool readable(const struct update_queue *q)
     return poll(&p, 1, 0) == 1;
 }
 
-static void test_text_is_joined(void **state)
+static void test_queue_joins_text(void **state)
 {
     struct update_queue *q;
     assert_int_equal(update_queue_new(&q), 0);
@@ -52,8 +52,8 @@ static void test_text_is_joined(void **state)
     update_queue_free(q);
 }
 
-/* Everything that an event points to may be gone before it is taken. */
-static void test_copies(void **state)
+/* The caller may free everything that an event points to before the event is taken. */
+static void test_queue_copies_events(void **state)
 {
     struct update_queue *q;
     update_queue_new(&q);
@@ -92,7 +92,7 @@ static void test_copies(void **state)
     update_queue_free(q);
 }
 
-static void test_what_is_left_is_freed(void **state)
+static void test_queue_frees_its_updates(void **state)
 {
     struct update_queue *q;
     struct chat_result *result = calloc(1, sizeof *result);
@@ -124,8 +124,8 @@ static void *produce(void *data)
     return NULL;
 }
 
-/* 30 MB through a queue of 4: who puts waits, and nothing is lost. */
-static void test_full(void **state)
+/* 30 MB through a queue of 4 MB: the writer waits, and nothing is lost. */
+static void test_full_queue_makes_the_writer_wait(void **state)
 {
     struct update_queue *q;
     pthread_t thread;
@@ -146,8 +146,8 @@ static void test_full(void **state)
     update_queue_free(q);
 }
 
-/* Who waits for room goes on when nobody takes any more. */
-static void test_close(void **state)
+/* A writer that waits for room continues when the queue is closed. */
+static void test_close_releases_waiting_writers(void **state)
 {
     struct update_queue *q;
     pthread_t thread;
@@ -163,11 +163,11 @@ static void test_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_is_joined),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_what_is_left_is_freed),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_close),
+        cmocka_unit_test(test_queue_joins_text),
+        cmocka_unit_test(test_queue_copies_events),
+        cmocka_unit_test(test_queue_frees_its_updates),
+        cmocka_unit_test(test_full_queue_makes_the_writer_wait),
+        cmocka_unit_test(test_close_releases_waiting_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,31 +129,33 @@ static void draw(struct view *v)
 
 static void play_key(struct view *v, const char *key)
 {
+    struct transcript *t = &v->transcript;
+    struct layout l = view_layout(v);
     if (strcmp(key, "up") == 0)
-        view_scroll(v, -1);
+        transcript_scroll(t, &l, -1);
     else if (strcmp(key, "down") == 0)
-        view_scroll(v, 1);
+        transcript_scroll(t, &l, 1);
     else if (strcmp(key, "pageup") == 0)
-        view_page(v, -1);
+        transcript_page(t, &l, -1);
     else if (strcmp(key, "pagedown") == 0)
-        view_page(v, 1);
+        transcript_page(t, &l, 1);
     else if (strcmp(key, "top") == 0)
-        view_scroll(v, LONG_MIN);
+        transcript_scroll(t, &l, LONG_MIN);
     else if (strcmp(key, "end") == 0)
-        view_scroll(v, LONG_MAX);
+        transcript_scroll(t, &l, LONG_MAX);
     else if (strcmp(key, "select") == 0)
-        view_select(v, -1);
+        transcript_select(t, &l, -1);
     else if (strcmp(key, "next") == 0)
-        view_select(v, 1);
+        transcript_select(t, &l, 1);
     else if (strcmp(key, "toggle") == 0)
-        view_toggle(v);
+        transcript_toggle(t, &l);
     else if (strcmp(key, "all") == 0)
-        transcript_toggle_all(&v->transcript);
+        transcript_toggle_all(t);
     else if (strcmp(key, "clear") == 0)
         transcript_clear(&v->transcript);
 }
 
-/* Shows what there is, says so, and draws again after each resize until a line comes. */
+/* Draws a frame, reports it, and draws again after each resize until a line arrives. */
 static void play_wait(struct view *v, const char *file, int fifo)
 {
     struct pollfd p = {.fd = fifo, .events = POLLIN};
@@ -175,7 +177,7 @@ static void play_wait(struct view *v, const char *file, int fifo)
     }
 }
 
-/* A stream at a rate, drawn as the chat would; tells what it cost on stderr. */
+/* A stream at a rate, drawn as the chat would; prints its cost on stderr. */
 static void play_stream(struct view *v, const json_t *o)
 {
     static char text[1 << 20];
