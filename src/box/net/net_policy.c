@@ -5,6 +5,10 @@
 #include "net_policy.h"
 #include "banned.h"
 
+#define NET_POLICY(row, ...) extern const struct net_policy NET_##row;
+#include "policies.def"
+#undef NET_POLICY
+
 const struct net_policy *const NET_POLICIES[] = {
 #define NET_POLICY(row, new_box, running_box, summary) &NET_##row,
 #include "policies.def"
