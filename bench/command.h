@@ -19,8 +19,7 @@ struct command {
 };
 
 /* Splits what follows the options into commands and adds one contestant each; ends the program on
- * nonsense.
- */
+ * nonsense. */
 void command_parse(char **argv, struct command *commands, struct contestant *list, size_t *n);
 
 /* Starts it; with `out` >= 0 that is its output (and error, too). Returns its pid or a negative
@@ -30,8 +29,8 @@ int command_start(const struct command *c, int out);
 /* Waits; 0 if it ended with status 0. */
 int command_wait(int pid);
 
-/* A contestant's run: from before posix_spawn until it was waited for. `data` is a struct command.
- */
+/* A contestant's run: from before posix_spawn until it was waited for. `data` is a struct
+ * command. */
 int command_run(void *data, int64_t *ret_ns);
 
 /* The same with its output read to the end through a pipe; values are nanoseconds and bytes. */

@@ -1,6 +1,5 @@
 /* Writes the seccomp filter of a box to standard output, for `bwrap --seccomp`: both then run under
- * the same.
- */
+ * the same. */
 #include <err.h>
 #include <unistd.h>
 

@@ -12,8 +12,7 @@
 #include "banned.h"
 
 /* Writes 20 KB each over the first files of the large workspace (bench.py names them so), by the
- * shell alone.
- */
+ * shell alone. */
 #define CHANGE                                                                                     \
     "s=$(head -c 20000 /dev/zero | tr '\\0' x); mkdir -p 0 && i=0;"                                \
     " while [ $i -lt %u ]; do printf %%s \"$s\" >0/$i || exit 1; i=$((i+1)); done"

@@ -5,8 +5,8 @@
 #include "contest.h"
 #include "pool.h"
 
-/* What is measured: options for fresh boxes, a live one, a pool; each contestant uses one of them.
- */
+/* What is measured: options for fresh boxes, a live one, a pool; each contestant uses one of
+ * them. */
 struct subject {
     struct box_options options;
     struct box *live;
@@ -22,8 +22,7 @@ void subject_open_live(struct subject *s);
 void subject_open_pool(struct subject *s, size_t size);
 
 /* Runs a shell script, or `true` if it is NULL; -EIO unless its status is 0. Says on stderr what
- * went wrong.
- */
+ * went wrong. */
 int subject_exec(struct box *b, const char *script);
 
 struct contestant subject_fresh(struct subject *s);  /* opened, used and closed */

@@ -1,8 +1,8 @@
 /*
  * Any bytes as a diff, against a few files: parsing, planning by all rules, binary patches.
  *
- * Checks beside not crashing: paths stay beneath the root and out of .git, and every rejection has a
- * reason.
+ * Checks beside not crashing: paths stay beneath the root and out of .git, and every rejection has
+ * a reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,8 +119,8 @@ static void check_binary(const uint8_t *data, size_t n, uint8_t flags)
         free(made);
 }
 
-/* The first byte has the options, the next two the size of the content of one of the files; the rest
- * is the diff. */
+/* The first byte has the options, the next two the size of the content of one of the files; the
+ * rest is the diff. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static int root = -1;

@@ -72,7 +72,8 @@ static void use_filter(const char *text, size_t n, const char *path)
     struct error err = {0};
     const char *slash = strrchr(path, '/');
     if (filter_add(&f, text, n, &err) == 0)
-        filter_match(&f, path, strlen(path), slash ? 1 : 0, strlen(slash ? slash + 1 : path), false);
+        filter_match(&f, path, strlen(path), slash ? 1 : 0, strlen(slash ? slash + 1 : path),
+                     false);
     filter_free(&f);
 }
 

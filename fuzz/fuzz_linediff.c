@@ -1,6 +1,5 @@
 /* The diff of any two texts, applied to the first, gives the second; and its totals are those of
- * its lines.
- */
+ * its lines. */
 #include <stdlib.h>
 #include <string.h>
 

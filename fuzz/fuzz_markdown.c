@@ -1,6 +1,5 @@
 /* Markdown of any bytes, cut anywhere: the same lines, none too wide, nothing in them that a
- * terminal obeys.
- */
+ * terminal obeys. */
 #include <assert.h>
 #include <locale.h>
 #include <stdint.h>

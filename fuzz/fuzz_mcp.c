@@ -52,8 +52,8 @@ static void settle(struct mcp_server *s, uint8_t which)
     mcp_server_take(s, 0, text, strlen(text));
 }
 
-/* How many answers with an id a line must get; what is cancelled, or in a batch, is not counted on.
- */
+/* How many answers with an id a line must get; what is cancelled, or in a batch, is not counted
+ * on. */
 static size_t expected(const char *line, size_t n, bool *ret_sure)
 {
     struct error err = {0};

@@ -5,6 +5,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    decode_fuzz(n && (data[0] & 0x20) ? &PROVIDER_OPENAI_RESPONSES : &PROVIDER_OPENAI_CHAT, data, n);
+    decode_fuzz(n && (data[0] & 0x20) ? &PROVIDER_OPENAI_RESPONSES : &PROVIDER_OPENAI_CHAT, data,
+                n);
     return 0;
 }

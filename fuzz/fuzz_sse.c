@@ -1,5 +1,5 @@
-/* Server-sent events of any bytes, cut anywhere: the same events come out, whatever the pieces are.
- */
+/* Server-sent events of any bytes, cut anywhere: the same events come out, whatever the pieces
+ * are. */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

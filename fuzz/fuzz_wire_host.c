@@ -86,8 +86,7 @@ static void check_fetch(unsigned how)
 }
 
 /* Whatever paths are named as touched, the table holds valid ones. /dev/null is no folder: nothing
- * is found.
- */
+ * is found. */
 static void check_touched(unsigned how)
 {
     _cleanup_fd_ int conn = connect_to_answer(), folder = open("/dev/null", O_RDONLY | O_CLOEXEC);

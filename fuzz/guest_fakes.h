@@ -1,6 +1,5 @@
 /* Stand-ins for those parts of the guest that start, stop or kill processes: a fuzz target runs on
- * the host.
- */
+ * the host. */
 #pragma once
 
 /* The processes that seem to run let go of their input. */

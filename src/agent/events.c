@@ -142,8 +142,8 @@ void agent_note_background(struct agent *a, const json_t *input, const struct to
                  NULL);
 }
 
-/* Those that the history has of this very box; whether they still run is checked when it matters.
- */
+/* Those that the history has of this very box; whether they still run is checked when it
+ * matters. */
 void agent_restore_background(struct agent *a)
 {
     for (size_t i = 0; i < history_count(a->history); i++) {

@@ -36,8 +36,7 @@ struct folder_watch *folder_watch_free(struct folder_watch *w);
 void folder_watch_begin(struct folder_watch *w);
 
 /* Looks again: what changed since the last look. Before the first one, which files changed after
- * that time.
- */
+ * that time. */
 int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns,
                       struct folder_changes *ret);
 

@@ -181,8 +181,8 @@ void settings_facts(const struct settings *s, const struct model_spec *spec,
     row_number(row, "max_output", &max_output);
     f.window = (uint64_t)window;
     f.max_output = (uint64_t)max_output;
-    /* A price of the person's own is a whole one: what it leaves out about caches follows from it.
-     */
+    /* A price of the person's own is a whole one: what it leaves out about caches follows from
+     * it. */
     if (json_object_get(row, "input")) {
         double input = json_number_value(json_object_get(row, "input"));
         f.price = (struct model_price){.input = input,

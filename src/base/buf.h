@@ -27,8 +27,7 @@ void buf_free(struct buf *b);
 #define _cleanup_buf_ _cleanup_(buf_free)
 
 /* Makes room for n more bytes and returns where they go, or NULL when the maximum or the memory is
- * reached.
- */
+ * reached. */
 void *buf_reserve(struct buf *b, size_t n);
 
 /* All return 0, or -ENOBUFS over the maximum, or -ENOMEM. */

@@ -9,6 +9,5 @@
 int64_t clock_now(void);
 
 /* Milliseconds from now until `deadline` for poll(): 0 when past, -1 when deadline is 0 (none),
- * rounded up.
- */
+ * rounded up. */
 int clock_poll_ms(int64_t deadline);

@@ -6,8 +6,8 @@
 
 struct buf;
 
-/* Base64 (RFC 4648, with padding), for bytes in JSON. Returns 0, or -ENOBUFS when it does not fit.
- */
+/* Base64 (RFC 4648, with padding), for bytes in JSON. Returns 0, or -ENOBUFS when it does not
+ * fit. */
 int base64_append(struct buf *b, const void *data, size_t n);
 
 /* The bytes that n characters stand for; skips spaces and line ends between them. -EINVAL if they

@@ -40,8 +40,8 @@ static void append_whole(const uint8_t *at, size_t n, struct buf *out)
         done += append_one(at + done, n - done, out);
 }
 
-/* Completes the character that was cut off, byte by byte; returns how many bytes of data that took.
- */
+/* Completes the character that was cut off, byte by byte; returns how many bytes of data that
+ * took. */
 static size_t append_cut(struct harmless *h, const uint8_t *data, size_t n, struct buf *out)
 {
     size_t used = 0;

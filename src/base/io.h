@@ -1,6 +1,5 @@
 /* Whole reads and writes, and small things about file descriptors. All return 0 or more, or a
- * negative errno.
- */
+ * negative errno. */
 #pragma once
 
 #include <signal.h>
@@ -22,8 +21,8 @@ int io_write_at(int fd, const void *data, size_t n, uint64_t offset);
 /* Reads until the end or until the buffer's maximum, in which case it returns -ENOBUFS. */
 int io_read_all(int fd, struct buf *b);
 
-/* Opens, reads whole and closes a file that the host itself owns (never one that a box can write).
- */
+/* Opens, reads whole and closes a file that the host itself owns (never one that a box can
+ * write). */
 int io_read_file(int dirfd, const char *path, struct buf *b);
 
 /* Opens a regular file beneath a folder that somebody else may write: a link is followed within the

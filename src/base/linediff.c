@@ -15,8 +15,8 @@
 #include "banned.h"
 
 /* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of
- * both texts are numbered through, from 1 on, since a million of them should not take much memory.
- */
+ * both texts are numbered through, from 1 on, since a million of them should not take much
+ * memory. */
 struct class_table {
     struct {
         uint32_t hash;

@@ -18,8 +18,8 @@
 
 struct lineset {
     const uint8_t *data;
-    uint32_t
-        *at; /* count + 1 offsets: line i is data[at[i]] to data[at[i + 1]], with its newline */
+    /* count + 1 offsets: line i is data[at[i]] to data[at[i + 1]], with its newline */
+    uint32_t *at;
     uint32_t *class;
     uint32_t count;
 };
@@ -42,8 +42,8 @@ void lineset_free(struct lineset *s);
  */
 struct linemyers_side {
     const uint32_t *items;
-    uint8_t
-        *changed; /* set to 1 for each item that the other side lacks; the caller clears it first */
+    /* set to 1 for each item that the other side lacks; the caller clears it first */
+    uint8_t *changed;
     uint32_t count;
 };
 
@@ -54,8 +54,7 @@ int linemyers(struct linemyers_side *a, struct linemyers_side *b, int64_t work);
 #define LINEDIFF_CONTEXT  3u
 
 /* Lines of a from a_line on, a_count of them, became b_count lines of b; counted from 0 within the
- * windows.
- */
+ * windows. */
 struct linediff_change {
     uint32_t a_line, a_count;
     uint32_t b_line, b_count;

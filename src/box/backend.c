@@ -72,8 +72,8 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
     ssize_t sent = io_send_fds(g->control, "C", 1, &theirs, 1);
     if (sent < 0)
         return (int)sent;
-    /* A guest that is stopped does not take what is larger than the socket: -EAGAIN after a while.
-     */
+    /* A guest that is stopped does not take what is larger than the socket: -EAGAIN after a
+     * while. */
     const struct timeval patience = {.tv_sec = GUEST_SEND_S};
     if (request && !early) {
         setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -144,8 +144,8 @@ void guest_status(const struct guest *g, int wait_ms, struct machine_status *ret
         if (waitid(P_PIDFD, (id_t)g->pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
             snprintf(ret->why, sizeof ret->why, "its process 1 (hutch-guest) is gone");
         else if (info.si_code == CLD_EXITED)
-            snprintf(ret->why, sizeof ret->why,
-                     "its process 1 (hutch-guest) exited with status %d", info.si_status);
+            snprintf(ret->why, sizeof ret->why, "its process 1 (hutch-guest) exited with status %d",
+                     info.si_status);
         else {
             signame_format(info.si_status, name, sizeof name);
             snprintf(ret->why, sizeof ret->why,
@@ -153,8 +153,8 @@ void guest_status(const struct guest *g, int wait_ms, struct machine_status *ret
         }
         return;
     }
-    /* The state in /proc: 'R' wants to run, 'D' waits for a disk or for a program to be executed.
-     */
+    /* The state in /proc: 'R' wants to run, 'D' waits for a disk or for a program to be
+     * executed. */
     char path[32];
     _cleanup_buf_ struct buf stat = BUF_INIT(1024);
     snprintf(path, sizeof path, "/proc/%d/stat", (int)g->pid);

@@ -38,11 +38,11 @@ struct usage {
 
 /* How the guest of a machine is. */
 struct machine_status {
-    pid_t pid;       /* process 1 of the box as the host numbers it; 0: not known */
+    pid_t pid; /* process 1 of the box as the host numbers it; 0: not known */
     bool has_ended;
     bool failed_start; /* it ended before it could serve */
-    bool is_waiting; /* for a processor or a disk: it could not have answered yet */
-    char why[320];   /* what ended the guest, or kept it from starting; empty: not known */
+    bool is_waiting;   /* for a processor or a disk: it could not have answered yet */
+    char why[320];     /* what ended the guest, or kept it from starting; empty: not known */
 };
 
 /* A snapshot that a diff worker is to write. */

@@ -497,8 +497,7 @@ void box_spec_note(const struct box_spec *s, char note[BOX_SPEC_NOTE])
 }
 
 /* In a container both must fit into its memory: the default of one gives way to what was asked of
- * the other.
- */
+ * the other. */
 static void fit_default(struct box_spec *s)
 {
     bool limited, memory_given = s->fields & BOX_SET_MEMORY, disk_given = s->fields & BOX_SET_DISK;

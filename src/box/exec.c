@@ -212,8 +212,8 @@ static void call_tty_input(struct call *c)
         c->in.from = -1;
 }
 
-/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal handlers.
- */
+/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal
+ * handlers. */
 static void call_tty_resize(struct call *c)
 {
     struct winsize size;
@@ -273,8 +273,8 @@ static void call_watch(struct call *c)
     }
 }
 
-/* Which limit a command ran into that was not ended by us: decided from its end and the counters.
- */
+/* Which limit a command ran into that was not ended by us: decided from its end and the
+ * counters. */
 static enum wire_limit call_limit(struct call *c)
 {
     struct usage now;

@@ -32,9 +32,9 @@ struct call {
     struct box_pulse pulse;
     int rows, cols; /* of the host's terminal, as last sent */
     struct usage before;
-    int64_t next_watch; /* the counters cost a few reads: they are looked at once a tick, not on
-                           every byte */
-    int64_t deadline;   /* after which the host ends the box, whatever the guest does; 0: none */
+    /* the counters cost a few reads: they are looked at once a tick, not on every byte */
+    int64_t next_watch;
+    int64_t deadline; /* after which the host ends the box, whatever the guest does; 0: none */
 };
 
 /* The course of a command: init, send a request, step until it is done, finish, free. */

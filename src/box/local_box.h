@@ -48,8 +48,8 @@ struct box {
     uint64_t noted_disk_state; /* usage.disk_state when `seen` was last brought up to date */
     bool tracks; /* keep `seen` up to date while commands run, not only when it is needed */
     struct applied_log *log; /* what applies changed in the folder; NULL: nothing */
-    uint64_t log_position;   /* of the snapshot that these are the options of, or that the box began
-                                with */
+    /* of the snapshot that these are the options of, or that the box began with */
+    uint64_t log_position;
     struct proxy *proxy;
     pthread_mutex_t settings; /* guards the next four where box_adjust() changes them */
     struct box_limits limits;
@@ -58,12 +58,12 @@ struct box {
     char **own_env;     /* what the box was made with */
     const char *ended;  /* why the host has ended it; NULL: it has not */
     int64_t over_since; /* when box_tick first saw more memory than it may have; 0: it does not */
-    struct box_pulse pulse;  /* while nothing but box_tick watches */
-    unsigned snapshots;      /* numbers given out */
-    unsigned last_snapshot;  /* the last that was written; 0: none */
-    unsigned commands;       /* sent so far */
-    pthread_rwlock_t frozen; /* held to write while the box's processes are stopped, to read while a
-                                command is sent */
+    struct box_pulse pulse; /* while nothing but box_tick watches */
+    unsigned snapshots;     /* numbers given out */
+    unsigned last_snapshot; /* the last that was written; 0: none */
+    unsigned commands;      /* sent so far */
+    /* held to write while the box's processes are stopped, to read while a command is sent */
+    pthread_rwlock_t frozen;
 };
 
 extern const struct box_ops LOCAL_BOX;
@@ -120,8 +120,8 @@ struct machine *snapshot_machine(const struct snapshot *s);
 const struct box *snapshot_like(const struct snapshot *s);
 
 /* Position of the box's applied log when the snapshot was taken. What the log of the present box
- * has after that (applied_log_each), a box restored from the snapshot must show as it was before.
- */
+ * has after that (applied_log_each), a box restored from the snapshot must show as it was
+ * before. */
 uint64_t snapshot_applied(const struct snapshot *s);
 
 /* Hands a box just forked from `s`, in order to replace `current`, what is known about the folder
@@ -151,8 +151,8 @@ struct box_view {
     bool mapped;      /* a process has files mapped to write to them */
 };
 
-/* With a snapshot the worker may write that one; else the overlay forgets the names it looked up.
- */
+/* With a snapshot the worker may write that one; else the overlay forgets the names it looked
+ * up. */
 int box_view_open(struct box *b, struct new_snapshot *snapshot, int cancel, struct box_view *ret,
                   struct error *err);
 void box_view_close(struct box_view *v);

@@ -18,8 +18,9 @@ struct pool {
     struct box **ended; /* given back, not closed yet; likewise */
     size_t size, n_ready, n_ended;
     bool stopping;
-    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if
-                    it fails again */
+    /* the last fork: not tried again before somebody takes a box, who is told why if it fails
+     * again */
+    bool failed;
 };
 
 /* Filling goes before closing: somebody may be waiting for a box, nobody for an end (but see

@@ -88,7 +88,8 @@ int box_tick(struct box *b, struct error *err)
     if (now.disk_lost)
         return box_end(b, "the process that watched its disk (box-store) has ended", err);
     int64_t at = clock_now();
-    if (!now.counted || (now.memory <= b->limits.memory && now.sockets <= limit_sockets(&b->limits)))
+    if (!now.counted ||
+        (now.memory <= b->limits.memory && now.sockets <= limit_sockets(&b->limits)))
         b->over_since = 0;
     else if (!b->over_since)
         b->over_since = at;

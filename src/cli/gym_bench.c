@@ -26,8 +26,8 @@ struct bench_times {
 };
 
 struct bench_memory {
-    int64_t own;   /* KiB of this process that nobody else has a part in, or its part of it; -1: not
-                      known */
+    /* KiB of this process that nobody else has a part in, or its part of it; -1: not known */
+    int64_t own;
     int64_t boxes; /* the same of all processes in boxes; -1: an ordinary user may not look there */
 };
 

@@ -1,6 +1,5 @@
 /* `hutch gym episode`: one episode, step by step, for people or as JSON lines; and its trajectory
- * as a file.
- */
+ * as a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

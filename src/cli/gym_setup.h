@@ -32,8 +32,7 @@ int gym_task(const struct gym_options *o, const char *name, int cancel, struct t
 int gym_task_limit(const struct gym_options *o, struct task *t, struct error *err);
 
 /* The task of the options with an arena and an environment, which ends what it does when `cancel`
- * is readable.
- */
+ * is readable. */
 int gym_setup_open(const struct gym_options *o, int cancel, struct gym_setup *ret,
                    struct error *err);
 void gym_setup_close(struct gym_setup *p);

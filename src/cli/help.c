@@ -1,6 +1,5 @@
 /* `hutch help`, `hutch version` and every --help: the command table and the option tables as text
- * or as JSON.
- */
+ * or as JSON. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>

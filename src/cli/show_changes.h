@@ -6,8 +6,8 @@
 
 struct apply_tally {
     size_t done, same, merged, conflicts, refused, notes;
-    const char *command; /* "apply" or "sync" of this box, which can be given again with a choice;
-                            or NULL */
+    /* "apply" or "sync" of this box, which can be given again with a choice; or NULL */
+    const char *command;
     const char *id;
 };
 

@@ -134,8 +134,8 @@ static int tool_read_input(const char *given, json_t **ret, struct error *err)
     return 0;
 }
 
-/* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it is.
- */
+/* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it
+ * is. */
 static int tool_print_text(int fd, const struct buf *text)
 {
     _cleanup_buf_ struct buf safe = BUF_INIT(HARMLESS_GROWTH * (size_t)RESULT_TEXT_MAX + 1);

@@ -1,6 +1,5 @@
 /* A session of tools as `hutch tool` and `hutch mcp` open it: on a fresh box, or on one that a
- * keeper holds.
- */
+ * keeper holds. */
 #pragma once
 
 #include "host.h"

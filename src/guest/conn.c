@@ -14,9 +14,9 @@
 #define QUEUE_MAX  (1u << 20)
 
 /*
- * A stream that is closed with bytes unread shows its peer a reset instead of an end. The peer
- * may have sent input that the command did not read; after the shutdown it cannot send more, so
- * reading the rest makes a clean end.
+ * A stream that is closed with bytes unread shows its peer a reset instead of an end. The peer may
+ * have sent input that the command did not read; after the shutdown it cannot send more, so reading
+ * the rest makes a clean end.
  */
 static void conn_hang_up(int fd)
 {
@@ -162,8 +162,8 @@ bool conn_is_full(struct conn *c)
 
 void conn_pause(struct conn *c, bool on)
 {
-    /* Whole frames may wait in the reader, which the loop does not report: being writable calls
-     * our handler. */
+    /* Whole frames may wait in the reader, which the loop does not report: being writable calls our
+     * handler. */
     c->resumed = c->paused && !on;
     c->paused = on;
     conn_push(c);

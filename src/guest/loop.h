@@ -3,8 +3,8 @@
  * thread.
  *
  * Each step handles one event, so a handler may free any source or timer, its own included, without
- * an event for it being pending. Level-triggered: what a handler leaves unread is reported
- * again. Sources take turns.
+ * an event for it being pending. Level-triggered: what a handler leaves unread is reported again.
+ * Sources take turns.
  *
  * It is built on poll and not on epoll, whose watches the kernel counts per user: another box of
  * the same user could use them all up, and no guest would start any more.

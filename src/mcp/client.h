@@ -132,8 +132,8 @@ int client_count(struct client *c, size_t n, struct error *err);
 /* Takes one message of the server, or a batch. -EPROTO if the connection must end. */
 int client_take(struct client *c, json_t *value, struct error *err);
 
-/* A message of the server that cannot be parsed: fails all callers, since any may have been meant.
- */
+/* A message of the server that cannot be parsed: fails all callers, since any may have been
+ * meant. */
 void client_take_malformed(struct client *c, const char *why);
 
 /* Fails the caller that waits for this answer. */

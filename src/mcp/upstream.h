@@ -34,9 +34,9 @@ struct upstream {
     char *name;
     json_t *settings; /* the member of mcpServers */
     int64_t timeout_ns;
-    pthread_mutex_t lock;    /* guards what follows */
-    struct client **clients; /* the last is the current one; those before are dead, but may be in
-                                use */
+    pthread_mutex_t lock; /* guards what follows */
+    /* the last is the current one; those before are dead, but may be in use */
+    struct client **clients;
     size_t n_clients;
     size_t starts;        /* tried in a row */
     int64_t started;      /* the last time */

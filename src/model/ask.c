@@ -33,8 +33,8 @@ struct ask {
     struct model_reply reply; /* once it is whole */
 };
 
-/* The last attempt is kept while it is what was shown: it is the reply if the request is cancelled.
- */
+/* The last attempt is kept while it is what was shown: it is the reply if the request is
+ * cancelled. */
 static int ask_begin(void *data, struct error *err)
 {
     struct ask *a = data;

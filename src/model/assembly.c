@@ -234,8 +234,8 @@ static json_t *buf_json(const struct buf *b)
     return json_stringn(b->len ? (const char *)b->data : "", b->len);
 }
 
-/* A JSON text as an object: a new reference, or NULL. Some servers wrap it in a string once more.
- */
+/* A JSON text as an object: a new reference, or NULL. Some servers wrap it in a string once
+ * more. */
 static json_t *object_parse(const char *text, size_t n, bool again)
 {
     struct lenient_json l;

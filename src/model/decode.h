@@ -26,8 +26,8 @@ int decoder_take(struct decoder *d, const struct sse_event *e, struct retry_hint
                  struct error *err);
 
 /* The reply. -EPIPE (worth a retry) if the stream ended before it was complete, unless `cut`: then
- * what had come by then is given, without calls, and without what only the rest would make whole.
- */
+ * what had come by then is given, without calls, and without what only the rest would make
+ * whole. */
 int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct error *err);
 
 /* A whole answer that came as one JSON document, without a stream (some gateways do that): the same

@@ -39,8 +39,8 @@ json_t *encode_text(const char *text, size_t n)
     return whole.failed ? NULL : json_stringn((char *)whole.data, whole.len);
 }
 
-/* A model may have called what cannot be a tool's name, and the provider would refuse to read it.
- */
+/* A model may have called what cannot be a tool's name, and the provider would refuse to read
+ * it. */
 json_t *encode_name(const json_t *block)
 {
     char name[NAME_MAX_BYTES + 1];

@@ -73,8 +73,8 @@ json_t *encode_call_id(struct encoding *e, const json_t *block);
 json_t *encode_result_id(const struct encoding *e, const json_t *block);
 
 /* Merges spec->extra into the body's beginning: arrays grow by those of the same name, null
- * removes, everything else replaces; `own` (NULL at the end) are members that cannot be replaced.
- */
+ * removes, everything else replaces; `own` (NULL at the end) are members that cannot be
+ * replaced. */
 void encode_extra(struct encoding *e, json_t *head, const char *const *own);
 
 /* Of a conversation that was checked. */

@@ -24,6 +24,5 @@ void endpoint_free(struct endpoint *e);
 /* Does this URL lie on the endpoint's scheme, host and port? */
 bool endpoint_contains(const struct endpoint *e, const char *url);
 
-/* Scheme, host and port of a URL, for messages; a new string, NULL: not a URL, or out of
- * memory. */
+/* Scheme, host and port of a URL, for messages; a new string, NULL: not a URL, or out of memory. */
 char *endpoint_origin(const char *url);

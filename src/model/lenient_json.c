@@ -110,8 +110,8 @@ static int broken_byte_at(const char *s, size_t n)
     return ours ? (c[2] & 3) << 6 | (c[3] & 0x3f) : -1;
 }
 
-/* Do the n bytes begin as the three of a surrogate, of the high ones (0xa0) or the low ones (0xb0)?
- */
+/* Do the n bytes begin as the three of a surrogate, of the high ones (0xa0) or the low ones
+ * (0xb0)? */
 static bool is_surrogate(const uint8_t *s, size_t n, uint8_t which)
 {
     return n >= 2 && s[0] == 0xed && (s[1] & 0xf0) == which && (n < 3 || (s[2] & 0xc0) == 0x80);

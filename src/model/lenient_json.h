@@ -2,8 +2,8 @@
  * A lenient JSON parser, and text that comes in pieces.
  *
  * Servers write what no strict parser takes: bytes that are not UTF-8, surrogates without their
- * other half, endless integers. None of that is worth losing an answer for. A document that
- * does not parse is mended: every broken byte (a lone surrogate is three) becomes a character of a
+ * other half, endless integers. None of that is worth losing an answer for. A document that does
+ * not parse is mended: every broken byte (a lone surrogate is three) becomes a character of a
  * private range, U+10FE00 plus the byte, and `mended` is set. Who takes a string out of such a
  * document restores the bytes:
  *

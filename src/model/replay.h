@@ -1,7 +1,7 @@
 /*
  * A recorded conversation instead of a model: its answers, in order (docs/replay.md). Every model
- * that is opened on a recording plays it from the start. The file is untrusted, and
- * checked as a whole when it is opened.
+ * that is opened on a recording plays it from the start. The file is untrusted, and checked as a
+ * whole when it is opened.
  */
 #pragma once
 

@@ -2,9 +2,9 @@
  * One POST over HTTP, and its answer as it comes. libcurl ends here.
  *
  * A transport holds one connection and uses it again. Waiting is in one place, curl's own poll, and
- * includes the caller's `cancel`: cancelling works at once, also during a name lookup.
- * Redirections are not followed here. What a server can make this keep is bounded: its headers
- * here, its body by `take`.
+ * includes the caller's `cancel`: cancelling works at once, also during a name lookup. Redirections
+ * are not followed here. What a server can make this keep is bounded: its headers here, its body by
+ * `take`.
  */
 #pragma once
 

@@ -50,8 +50,8 @@ void ask_path(struct ask *a, const char *path)
     wire_put_str(&a->out, WIRE_K_PATH, *path ? path : ".");
 }
 
-/* Waits until the connection is ready, the call is cancelled, or the guest is not there to answer.
- */
+/* Waits until the connection is ready, the call is cancelled, or the guest is not there to
+ * answer. */
 static int ask_wait(struct ask *a, short events, struct error *err)
 {
     int n = 0;

@@ -68,8 +68,8 @@ static void list_put_size(struct buf *b, const struct list_entry *e)
 }
 
 /* In a tree the folders on the way have lines of their own, which a glob may have left out. Writes
- * those that the last line did not have; returns where the entry's own name begins, and its depth.
- */
+ * those that the last line did not have; returns where the entry's own name begins, and its
+ * depth. */
 static size_t list_put_folders(struct listing *t, const struct wire_field *path, size_t *ret_depth)
 {
     const uint8_t *last = t->last.data, *slash;

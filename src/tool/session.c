@@ -380,8 +380,8 @@ static void call_execute(struct tool_call *c, bool cache_commands, struct error 
     if (r >= 0 && c->result->text.failed)
         error_set(err, E2BIG, "the result of %s is too long", c->tool->name);
 
-    /* If only this session changes its box, what the call left is a state of its own; but not
-     * while something that it started still runs. */
+    /* If only this session changes its box, what the call left is a state of its own; but not while
+     * something that it started still runs. */
     if (changes) {
         LOCKED(&s->lock);
         s->alone = s->alone && !c->result->lingers;

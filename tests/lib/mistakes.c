@@ -133,7 +133,8 @@ int main(void)
     deep(b);
     FAILS(EINVAL, "mode cow", hutch_box_changes(b, &text, err));
     FAILS(EINVAL, "no folder to apply", hutch_box_apply(b, &text, err));
-    FAILS(EINVAL, "this is not an open snapshot", hutch_snapshot_fork((hutch_snapshot *)b, &b, err));
+    FAILS(EINVAL, "this is not an open snapshot",
+          hutch_snapshot_fork((hutch_snapshot *)b, &b, err));
     hutch_snapshot_free((hutch_snapshot *)b); /* no snapshot: left alone */
     CHECK(exec_has(b, "[\"true\"]", NULL, "\"exit_code\":0"));
     hutch_box_close(b);

@@ -107,8 +107,8 @@ _Noreturn UNGUARDED static void leave(struct image *i)
     _exit(3);
 }
 
-/* The first thing in every program that was linked with this: nothing, unless it is such a child.
- */
+/* The first thing in every program that was linked with this: nothing, unless it is such a
+ * child. */
 __attribute__((constructor)) UNGUARDED static void arrive(void)
 {
     static struct image image;

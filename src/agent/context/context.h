@@ -30,9 +30,9 @@ int context_new(struct history *h, const struct context_options *o, struct conte
                 struct error *err);
 struct context *context_free(struct context *c);
 
-/* The conversation to send: a new reference. Prunes first if it would not fit; `m` writes
- * summaries (NULL: they are made without a model). `status` is text about the present (plan,
- * background commands), put behind the last message of the user; or NULL. */
+/* The conversation to send: a new reference. Prunes first if it would not fit; `m` writes summaries
+ * (NULL: they are made without a model). `status` is text about the present (plan, background
+ * commands), put behind the last message of the user; or NULL. */
 int context_build(struct context *c, struct model *m, const char *status, int cancel,
                   const struct agent_sink *sink, json_t **ret_messages, struct error *err);
 

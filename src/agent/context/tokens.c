@@ -1,8 +1,8 @@
 /*
- * Rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the
- * blank before it, a long one a token per five letters or so; digits go in threes; signs of code
- * are often one each, in runs fewer; a line's indentation is one; letters of other alphabets take
- * more, and of CJK nearly one each.
+ * Rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the blank
+ * before it, a long one a token per five letters or so; digits go in threes; signs of code are
+ * often one each, in runs fewer; a line's indentation is one; letters of other alphabets take more,
+ * and of CJK nearly one each.
  */
 #include <string.h>
 

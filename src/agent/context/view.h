@@ -5,8 +5,8 @@
  *     view        head: words,        items, with        items in
  *                 summary             stubs for output   full
  *
- * `start` and `stubs` move only when the view is pruned (prune.c); between prunings items
- * are added at the end and nothing else changes.
+ * `start` and `stubs` move only when the view is pruned (prune.c); between prunings items are added
+ * at the end and nothing else changes.
  */
 #pragma once
 
@@ -32,8 +32,9 @@ struct status_note {
 struct context {
     struct history *h;
     uint64_t window, reserve;
-    uint64_t span; /* window less reserve, at first: how long texts may be follows from it, and from
-                      nothing that changes, so that a resumed session shows them the same */
+    /* window less reserve, at first: how long texts may be follows from it, and from nothing that
+     * changes, so that a resumed session shows them the same */
+    uint64_t span;
     uint64_t fixed; /* the system prompt and the tools */
     char *summary_prompt;
     int (*ask)(struct model *m, const struct model_request *q, const struct model_sink *sink,
@@ -45,8 +46,8 @@ struct context {
     size_t start;    /* those before are summarised */
     size_t stubs;    /* tool output of those before is shortened */
     size_t thoughts; /* thinking of those before is left out; never of the current turn */
-    size_t from; /* items hold all that counts from here; more than `start` only until the view is
-                    pruned */
+    /* items hold all that counts from here; more than `start` only until the view is pruned */
+    size_t from;
     unsigned squeeze; /* how often the longest text that may be shown was halved */
     char *summary;    /* of what is before `start`; or NULL */
     json_t *head;     /* the message that begins the view then; or NULL */
@@ -90,8 +91,8 @@ int context_squeeze(struct context *c, struct error *err);
 json_t *context_emit(struct context *c);
 int context_make_head(struct context *c, struct error *err);
 
-/* summary.c: what happened in [c->start, until), with what the summary said before: a new string.
- */
+/* summary.c: what happened in [c->start, until), with what the summary said before: a new
+ * string. */
 int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret,
                       struct error *err);
 uint64_t context_summary_budget(const struct context *c);

@@ -4,9 +4,9 @@
  * A write that fails leaves its beginning behind; what closed the file is then put back, over bytes
  * that the file has already, so that even a full disk has room for it.
  *
- * With history_defer() a thread syncs what was written while the caller continues.
- * What is written first reaches the disk first; history_settle() waits for all of it. A sync starts
- * a moment after the first message, so that those that follow closely share it.
+ * With history_defer() a thread syncs what was written while the caller continues. What is written
+ * first reaches the disk first; history_settle() waits for all of it. A sync starts a moment after
+ * the first message, so that those that follow closely share it.
  */
 #include <errno.h>
 #include <stdlib.h>

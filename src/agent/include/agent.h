@@ -123,8 +123,8 @@ struct attempts_sink {
     void (*event)(void *data, unsigned attempt, const struct agent_event *e); /* one at a time */
     void *data;
 };
-/* ret has room for n; *ret_best is the number of the attempt that the agent continues with, or -1.
- */
+/* ret has room for n; *ret_best is the number of the attempt that the agent continues with, or
+ * -1. */
 int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
                    const struct attempts_sink *sink, struct attempt *ret, int *ret_best,
                    struct error *err);

@@ -26,12 +26,12 @@ enum agent_event_kind {
     AGENT_PROGRESS, /* id, seconds, text: the last line of its output, say */
     AGENT_RESULT,   /* id, name, result, seconds */
     AGENT_WAIT,     /* text: why; wait_ms, attempt: before the next request to the model */
-    AGENT_USAGE,   /* usage, money: of one answer; session_*: of the whole session; window, context:
-                      tokens */
-    AGENT_NOTE,    /* text: something a person should know (context compacted, a box restored) */
-    AGENT_CHANGES, /* the turn is over and the box has changes: `changes`, lines added and deleted
-                    */
-    AGENT_DONE,    /* the turn is over: stop, why (NULL, or what limit ended it) */
+    /* usage, money: of one answer; session_*: of the whole session; window, context: tokens */
+    AGENT_USAGE,
+    AGENT_NOTE, /* text: something a person should know (context compacted, a box restored) */
+    /* the turn is over and the box has changes: `changes`, lines added and deleted */
+    AGENT_CHANGES,
+    AGENT_DONE, /* the turn is over: stop, why (NULL, or what limit ended it) */
 };
 
 struct agent_event {

@@ -72,8 +72,9 @@ struct history_entry {
     enum history_kind kind;
     bool begins_turn; /* the person's own words */
     bool undone;      /* by an undo */
-    bool counts; /* it was neither undone nor cleared; a "box" always counts: files are not undone
-                    by taking another one */
+    /* it was neither undone nor cleared; a "box" always counts: files are not undone by taking
+     * another one */
+    bool counts;
 };
 
 /* The sums over all answers, those of undone turns included: they were paid for. */

@@ -26,8 +26,7 @@ int memory_run(struct memory *m, const char *sql, struct error *err);
 /* The database's last failure as an errno with its text. */
 int memory_failed(struct memory *m, struct error *err);
 
-/* Is it damaged, rather than busy or full? Then memory_rebuild makes a new one.
- */
+/* Is it damaged, rather than busy or full? Then memory_rebuild makes a new one. */
 bool memory_is_damaged(const struct memory *m);
 int memory_rebuild(struct memory *m, struct error *err);
 

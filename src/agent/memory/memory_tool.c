@@ -1,7 +1,6 @@
 /*
  * The `memory` tool: searching this and past sessions, and reading one message of them in full, or
- * the output of one call of several in it. This gets back what was pruned
- * from the context.
+ * the output of one call of several in it. This gets back what was pruned from the context.
  */
 #include <errno.h>
 #include <string.h>

@@ -57,7 +57,6 @@ int applied_log_each(const struct applied_log *l, uint64_t position,
                      int (*each)(void *data, const struct applied_entry *e), void *data);
 
 /* Reads the content of an entry that each() was called with. Bytes read, 0 at the end, or a
- * negative errno.
- */
+ * negative errno. */
 ssize_t applied_log_read(const struct applied_log *l, const struct applied_entry *e, void *space,
                          size_t n, uint64_t offset);

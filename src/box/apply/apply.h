@@ -91,7 +91,8 @@ struct apply_list {
 int apply_list_read(struct apply *ap, bool folders, struct apply_list *ret, struct error *err);
 void apply_list_free(struct apply_list *list);
 
-/* Whether the options name the path, something above it or something below it; or nothing at all. */
+/* Whether the options name the path, something above it or something below it; or nothing at
+ * all. */
 bool apply_is_selected(const struct apply_options *o, const char *path);
 
 /* A path of the folder as it is now, and what the box saw there. */

@@ -236,7 +236,8 @@ static int box_open_folder(const struct box *b, const struct apply_options *o, i
 }
 
 /* Apply and sync are the same but for their direction: the box stands still, what it saw is noted,
- * the folder and the box are compared, and what the box gets is written once its processes go on. */
+ * the folder and the box are compared, and what the box gets is written once its processes go
+ * on. */
 static int box_exchange(struct box *b, bool apply, const struct apply_options *o,
                         const struct apply_report *report, struct error *err)
 {

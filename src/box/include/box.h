@@ -229,8 +229,8 @@ struct box_limits box_limits_of(struct box *b);
 /* "timeout", "memory", … as in results; NULL for no limit. */
 const char *box_limit_name(enum wire_limit limit);
 
-/* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md
- */
+/* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes.
+ * docs/snapshots.md */
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
 /* The same; fails with -ECANCELED once `cancel` is readable. */
 int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err);
@@ -286,9 +286,9 @@ struct apply_options {
     enum apply_choice on_conflict;
     const char *const *paths; /* only these and what is below them; NULL: all */
     size_t n_paths;
-    bool allow_git_dirs;  /* also files that make a folder a git directory */
-    bool replaced_folder; /* also if the folder was removed and created again since the box started
-                           */
+    bool allow_git_dirs; /* also files that make a folder a git directory */
+    /* also if the folder was removed and created again since the box started */
+    bool replaced_folder;
 };
 
 /* Writes the box's changes to the folder on the host; `o` may be NULL. Returns the number of

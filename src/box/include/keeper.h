@@ -54,8 +54,8 @@ int keeper_fork(struct box *b, const char *snapshot, size_t n, const struct rest
 
 int keeper_snapshot(struct box *b, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
 
-/* Puts the box back to a snapshot; its processes end. What was applied since is pending in reverse.
- */
+/* Puts the box back to a snapshot; its processes end. What was applied since is pending in
+ * reverse. */
 int keeper_restore(struct box *b, const char *name, const struct restore_report *report,
                    struct error *err);
 

@@ -48,8 +48,7 @@ int registry_all(int registry, struct registry_list *ret, struct error *err);
 void registry_list_free(struct registry_list *list);
 
 /* The box that `given` means: its ID, or a beginning of it that only one has. The error lists what
- * there is.
- */
+ * there is. */
 int registry_find(int registry, const char *given, struct registry_id *ret, struct error *err);
 
 /* Removes a few leftovers, if there are any; cheap enough for every start. */

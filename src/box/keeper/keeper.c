@@ -305,8 +305,8 @@ static void keeper_loop(struct keeper *k)
     }
 }
 
-/* Leaves everything of the command that started us, but the socket to it, which becomes
- * descriptor 3. */
+/* Leaves everything of the command that started us, but the socket to it, which becomes descriptor
+ * 3. */
 static int keeper_detach(int tell)
 {
     struct sigaction end = {.sa_handler = on_end_signal}, plain = {.sa_handler = SIG_DFL};

@@ -15,8 +15,8 @@ enum keeper_type {
     KEEPER_INFO,     /* → RESULT */
     KEEPER_CONNECT, /* and a frame for the guest → RESULT + 1 fd, the stream that it answers on */
     KEEPER_CHANGES, /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
-    KEEPER_KEPT, /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream
-                  */
+    /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
+    KEEPER_KEPT,
     KEEPER_SYNC, /* like APPLY */
     KEEPER_NOTE, /* → RESULT */
     KEEPER_SET,  /* FIELDS and what they name → RESULT */

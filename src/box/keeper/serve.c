@@ -119,8 +119,8 @@ static int serve_exec(struct visit *v, struct error *err)
     return 0;
 }
 
-/* The next frame is a request to the guest. The client gets the stream on which the guest answers.
- */
+/* The next frame is a request to the guest. The client gets the stream on which the guest
+ * answers. */
 static int serve_connect(struct visit *v, struct error *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(ANSWER_MAX);

@@ -13,8 +13,9 @@
 #include <sys/types.h>
 
 struct etc_view {
-    char *hidden; /* paths relative to /etc, parents before children; each ends with a NUL, the list
-                     with one more */
+    /* paths relative to /etc, parents before children; each ends with a NUL, the list with one
+     * more */
+    char *hidden;
     size_t hidden_size;
     bool has_mounts; /* something is mounted inside of /etc, as container runtimes do */
 };

@@ -20,8 +20,8 @@ int settings_read(const char *folder, const char *workspace, bool trust, struct 
                   struct error *err);
 struct settings *settings_free(struct settings *s);
 
-/* Reads the configuration of another workspace instead, for a session that is resumed. Returns 1;
- * 0 if it is the same folder. */
+/* Reads the configuration of another workspace instead, for a session that is resumed. Returns 1; 0
+ * if it is the same folder. */
 int settings_set_workspace(struct settings *s, const char *folder, struct error *err);
 
 /* The folders whose files say something that is ignored for want of trust: up to 2, borrowed. */
@@ -51,8 +51,8 @@ const json_t *settings_member(const struct settings *s, const char *name);
  * ~/.config/hutch/summary.md; a new string. 0 with NULL if there is none. */
 int settings_summary_prompt(const struct settings *s, char **ret, struct error *err);
 
-/* Keeps a string as long as the settings live and frees `text`; NULL: not UTF-8, or out of memory.
- */
+/* Keeps a string as long as the settings live and frees `text`; NULL: not UTF-8, or out of
+ * memory. */
 const char *settings_keep(struct settings *s, char *text);
 
 /* How to reach a provider. The strings live as long as the settings. */

@@ -6,8 +6,7 @@
  * the files that matter (.env, .hutch/config.json, and programs of the folder that its MCP servers
  * name). When one of them changes (a pull, an applied change of an agent), the folder is no longer
  * trusted until the person says so again. A folder inherits nothing from its parent. Records are
- * files of $XDG_STATE_HOME/hutch/trust
- * (~/.local/state/hutch/trust), one per folder.
+ * files of $XDG_STATE_HOME/hutch/trust (~/.local/state/hutch/trust), one per folder.
  */
 #pragma once
 

@@ -17,8 +17,8 @@ int content_open(int dir, const char *name, int *ret_fd);
 /* A link's target as a new string. */
 int content_read_link(int dir, const char *name, char **ret);
 
-/* 1 if both files hold the same bytes, 0 if not, or a negative errno. Holes of both are not read.
- */
+/* 1 if both files hold the same bytes, 0 if not, or a negative errno. Holes of both are not
+ * read. */
 int content_same(int a, int b);
 
 /* The next part of a file that holds data, from *offset on: moves *offset there and says where it

@@ -250,8 +250,8 @@ static bool share_link(struct share *s, int from, const char *path, const struct
     return linkat(s->dir, name, to, name, 0) == 0; /* fails where a file can have no more names */
 }
 
-/* Remembers the copy to/name for the next snapshot. Failure only means that it will not be shared.
- */
+/* Remembers the copy to/name for the next snapshot. Failure only means that it will not be
+ * shared. */
 static void share_note(struct share *s, const struct stat *st, int to, const char *name)
 {
     struct stat copy;

@@ -40,8 +40,8 @@ struct answer {
 int answer_write(struct answer *a, const void *bytes, size_t n);
 int answer_printf(struct answer *a, const char *fmt, ...) PRINTF(2, 3);
 
-/* One frame, after the bytes so far: begin, put fields into a->frame, end. Records are sent many
- * at a time, a RESULT or ERROR at once. */
+/* One frame, after the bytes so far: begin, put fields into a->frame, end. Records are sent many at
+ * a time, a RESULT or ERROR at once. */
 void answer_begin(struct answer *a, enum wire_type type);
 int answer_end(struct answer *a);
 

@@ -1,6 +1,6 @@
 /*
- * The answer to DIFF: everything that changed in the workspace in git's diff format, such that
- * `git apply` makes the same change, byte for byte; or with STAT, a line per file and a summary.
+ * The answer to DIFF: everything that changed in the workspace in git's diff format, such that `git
+ * apply` makes the same change, byte for byte; or with STAT, a line per file and a summary.
  *
  * Left out: paths beneath a .git (their number is the result's COUNT) and what git cannot hold
  * (FIFOs, sockets, folders). Files that are too large are only reported to differ (TOO_MANY is

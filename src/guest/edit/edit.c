@@ -152,8 +152,8 @@ static int edit_check_unchanged(int dir, const char *name, struct span before, i
 }
 
 /* Puts the new file in the place of the old one. The kernel cannot exchange on the condition that a
- * name still is a certain file, so what came out is checked again. Some
- * filesystems cannot exchange at all; there the check before must suffice. */
+ * name still is a certain file, so what came out is checked again. Some filesystems cannot exchange
+ * at all; there the check before must suffice. */
 static int edit_exchange(const struct write_target *p, const char *temporary, struct span before)
 {
     _cleanup_fd_ int old = -1, out = -1;

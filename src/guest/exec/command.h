@@ -41,9 +41,9 @@ struct command_limits {
 /* What a shell of a session does beside what every command does. */
 struct command_hooks {
     void (*exited)(struct command *c); /* its process ended */
-    bool (*again)(struct command *c);  /* its tree is gone: true if another command took over the
-                                          call, and c is freed */
-    void (*over)(struct command *c);   /* all output is relayed: answers and frees it */
+    /* its tree is gone: true if another command took over the call, and c is freed */
+    bool (*again)(struct command *c);
+    void (*over)(struct command *c); /* all output is relayed: answers and frees it */
     void (*put_result)(struct command *c, struct buf *b);
     void (*free)(struct command *c);
 };
@@ -123,8 +123,8 @@ struct command *ptree_command(struct guest *g, rlim_t tag);
 /* Sends a signal to every process of the tree; returns how many living ones got it. */
 unsigned ptree_signal(struct guest *g, rlim_t tag, int sig);
 
-/* One pass of SIGKILL over the tree; returns how many processes were still there, 0: it is gone.
- * A process with a pending SIGKILL does not fork, so passes converge. */
+/* One pass of SIGKILL over the tree; returns how many processes were still there, 0: it is gone. A
+ * process with a pending SIGKILL does not fork, so passes converge. */
 unsigned ptree_kill(struct guest *g, const struct command *c);
 
 /* The limit that the tree exceeds, of those that no cgroup enforces. */

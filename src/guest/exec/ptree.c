@@ -101,8 +101,8 @@ unsigned ptree_kill(struct guest *g, const struct command *c)
     return ptree_signal(g, c->tag, SIGKILL);
 }
 
-/* Bytes of all TCP and UDP sockets of the box's network namespace. Counting stops above `enough`;
- * 0 if they are not more than that. */
+/* Bytes of all TCP and UDP sockets of the box's network namespace. Counting stops above `enough`; 0
+ * if they are not more than that. */
 static uint64_t sockets_memory(uint64_t enough)
 {
     static const char *const lists[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6",

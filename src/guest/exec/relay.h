@@ -39,8 +39,8 @@ int relay_open_pty(struct relay *c, uint64_t rows, uint64_t cols, int ret_fds[3]
 
 void relay_start(struct relay *c, struct conn *conn);
 
-/* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it, which
- * without a connection is RELAY_INPUT_MAX. */
+/* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it,
+ * which without a connection is RELAY_INPUT_MAX. */
 #define RELAY_INPUT_MAX (1u << 20)
 int relay_feed(struct relay *c, const void *data, size_t n, bool end);
 void relay_resize(struct relay *c, const struct wire_frame *f);

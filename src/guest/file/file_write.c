@@ -1,10 +1,9 @@
 /*
  * WRITE: replaces a file's content in one step, or adds to its end.
  *
- * The bytes go to a new file beside it, which then takes its name: readers see the old
- * content or the new. Missing folders are made. What is appended goes to the file itself, so that
- * readers that follow it see it grow; room for it is allocated first, so that a full disk leaves no
- * half of it.
+ * The bytes go to a new file beside it, which then takes its name: readers see the old content or
+ * the new. Missing folders are made. What is appended goes to the file itself, so that readers that
+ * follow it see it grow; room for it is allocated first, so that a full disk leaves no half of it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -96,8 +96,8 @@ static bool is_beneath(const char *path, const char *above)
     return strncmp(path, above, n) == 0 && path[n] == '/';
 }
 
-/* The first file that was sent whose path is not before `path` with the character `next` added;
- * "" if there is none. */
+/* The first file that was sent whose path is not before `path` with the character `next` added; ""
+ * if there is none. */
 static const char *stage_lower_bound(const struct stage *s, const char *path, char next)
 {
     const struct stage_paths *p = &s->files;
@@ -229,8 +229,7 @@ static int stage_open_parent(struct stage *s, const char *path)
 }
 
 /* Removes an absolute path of the box; a link or a file on the way goes instead, since nothing is
- * left of that path then. With a slash at its end it is made again, as an empty folder.
- */
+ * left of that path then. With a slash at its end it is made again, as an empty folder. */
 static int stage_clear(const char *path)
 {
     size_t n = strlen(path);

@@ -167,8 +167,8 @@ static int notify_decide(struct notify *n, const struct caller *c)
 }
 
 /* The filter refuses to limit or to slow down task 2, as process 1. Under another number the
- * thread, and with it the whole guest, would be open to the box's processes: then there is no box.
- */
+ * thread, and with it the whole guest, would be open to the box's processes: then there is no
+ * box. */
 static void *notify_thread(void *data)
 {
     struct notify *n = data;

@@ -204,8 +204,8 @@ int name_parse(struct slice s, char **ret);
 bool name_is_nothing(struct slice s);
 
 /*
- * Both names behind `diff --git `. Unquoted names with blanks can only be separated if they are
- * the same but for their first components. -ENOENT if they are not, as those of a rename may be.
+ * Both names behind `diff --git `. Unquoted names with blanks can only be separated if they are the
+ * same but for their first components. -ENOENT if they are not, as those of a rename may be.
  */
 int name_split_git(struct slice s, char **ret_old, char **ret_new);
 

@@ -36,8 +36,8 @@ static int automake_find_word(const char *line, const char *behind, const char *
     return -1;
 }
 
-/* In a .trs file every test of a program is listed; a program that is one test has no name there.
- */
+/* In a .trs file every test of a program is listed; a program that is one test has no name
+ * there. */
 static int automake_take_line(void *data, char *line, size_t n)
 {
     struct report *r = data;

@@ -109,8 +109,8 @@ static bool libtest_is_result(const char *s)
     return false;
 }
 
-/* "NAME ... RESULT". What a test that should panic is called ends in words that are not its name.
- */
+/* "NAME ... RESULT". What a test that should panic is called ends in words that are not its
+ * name. */
 static int libtest_take_test(struct libtest *t, char *line)
 {
     static const char SUFFIX[] = " - should panic";

@@ -501,8 +501,8 @@ static int tree_walk_start_threads(struct tree_walk *w, struct tree_thread **lis
     return made > 0 ? 0 : r;
 }
 
-/* If the host closes the connection, the answer is not needed: the worker ends, with all threads.
- */
+/* If the host closes the connection, the answer is not needed: the worker ends, with all
+ * threads. */
 static void *hangup_main(void *data)
 {
     struct pollfd connection = {.fd = *(int *)data};

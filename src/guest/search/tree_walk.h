@@ -69,8 +69,8 @@ enum { IGNORE_HAS_DOT = 1, IGNORE_HAS_GITIGNORE = 2, IGNORE_HAS_GIT = 4 };
 
 #define IGNORE_MEMORY_MAX (64u << 20) /* of all rules of one request */
 
-/* The chain for a folder that has these files: `up` itself if there is nothing to add. Its path
- * has `base` bytes with its slash. -E2BIG if there are too many rules, -ENOMEM. */
+/* The chain for a folder that has these files: `up` itself if there is nothing to add. Its path has
+ * `base` bytes with its slash. -E2BIG if there are too many rules, -ENOMEM. */
 int ignore_extend(const struct ignore *up, int folder, unsigned has, size_t base,
                   atomic_size_t *memory, const struct ignore **ret);
 

@@ -140,8 +140,8 @@ int env_report_step(const struct gym_env *e, const struct env_report *r, struct 
     return finish(&s, ret);
 }
 
-/* The digest over name, tool and sorted input is the one by which results are kept (tool/cache.h).
- */
+/* The digest over name, tool and sorted input is the one by which results are kept
+ * (tool/cache.h). */
 int state_after(const char *name, const char *tool, const json_t *input, char ret[STATE_NAME_SIZE])
 {
     static const char DIGITS[] = "0123456789abcdef";

@@ -81,8 +81,8 @@ struct gym_env {
     size_t n_actions, room_actions;
     bool ran; /* one of them ran code in the box */
     struct env_box at;
-    struct snapshot
-        *frozen; /* of the box after `frozen_at` actions, for runs of the tests; NULL: none */
+    /* of the box after `frozen_at` actions, for runs of the tests; NULL: none */
+    struct snapshot *frozen;
     size_t frozen_at;
 
     bool *patched, *was_read; /* of each patch, each file of `reads` */

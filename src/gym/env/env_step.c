@@ -109,8 +109,8 @@ static bool is_last(const struct gym_env *e, const char *tool)
     return e->calls + 1 >= e->arena->task->max_steps && strcmp(tool, "submit") != 0;
 }
 
-/* Whatever came of a step that was ended on the way, it is not what would have come of the action.
- */
+/* Whatever came of a step that was ended on the way, it is not what would have come of the
+ * action. */
 static int carry_out(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret)
 {
     struct gym_step s = {0};
@@ -356,8 +356,7 @@ double reward_sum(const struct reward *r)
 #define EACH_TEST_NS (20 * NS_PER_MS)
 
 /* By what a tool does, so that a new one has its cost at once. Calls that reach no tool cost as
- * reading does.
- */
+ * reading does. */
 static int64_t tool_ns(const char *name)
 {
     const struct tool *t = tool_builtin(name);

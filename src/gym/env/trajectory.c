@@ -106,8 +106,7 @@ bool trajectory_same(const struct trajectory *t, const struct gym_step *s, enum 
 }
 
 /* Reading a trajectory. The file may be anybody's: everything in it is bounded and checked before
- * it counts.
- */
+ * it counts. */
 
 /* Where we are, for messages. */
 struct reading {

@@ -40,8 +40,7 @@ void grade_free(struct grade *g);
  * (the arena is about to find them out) all that the run names are told. What keeps the tests from
  * being staged or run is no error but the grade's trouble: nothing has passed. An error is a box
  * that has ended (-EPIPE), no memory, or that nobody wants to know any more (-ECANCELED;
- * base/cancel.h): what runs is then ended at once.
- */
+ * base/cancel.h): what runs is then ended at once. */
 int grade_box(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err);
 
 /* The tests as they are in this box now, for the action run_tests: nothing is staged, nothing
@@ -51,8 +50,7 @@ int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret
 
 /* The program of the warm runner (runner/), and what its prepare() is given for this task; NULL
  * without memory. Nothing of the hidden files is in it: the warm process also runs in boxes that an
- * agent can reach.
- */
+ * agent can reach. */
 extern const char GRADE_PROGRAM[];
 
 /* What an interpreter that runs tests is started with, wherever it is not a warm one. */

@@ -91,8 +91,8 @@ static void keep_output(struct grade_run *r, int fd)
 
 static int execute(struct grade_run *r, const int fds[3], struct error *err)
 {
-    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run.
-     */
+    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every
+     * run. */
     const char *const argv[] = {"python3", "-s", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
     struct box_command c = {.argv = (char *const *)argv,
                             .env = (char *const *)GRADE_PYTHON_ENV,
@@ -184,8 +184,7 @@ static void add_sources(json_t *a, const struct task_tree *tree, const struct ta
 }
 
 /* All else of the task's own files: what the tests read while they run. Nobody has a reason to
- * change them.
- */
+ * change them. */
 static void add_data(json_t *a, const struct task_tree *tree, const struct task_list *own)
 {
     for (size_t i = 0; i < tree->count && json_array_size(a) < DATA_MAX; i++)

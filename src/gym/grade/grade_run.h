@@ -107,21 +107,19 @@ int grade_pytest(struct grade_run *r, struct error *err);
 int grade_command(struct grade_run *r, struct error *err);
 
 /* What a run of the runner is asked for, with `setup` for one that starts from nothing; NULL
- * without memory.
- */
+ * without memory. */
 char *grade_request(const struct grade_run *r, const char *setup);
 
 /* Where reports and homes of a command's run go: a folder of the box that nobody can guess. And
  * what of the task is staged anew for a run. */
 int grade_command_clear(const struct task *t, struct task_list *ret);
 
-/* What is staged for grading: the task's own files and the hidden ones, sorted; items are borrowed.
- */
+/* What is staged for grading: the task's own files and the hidden ones, sorted; items are
+ * borrowed. */
 int grade_tree(const struct task *t, struct task_tree *ret);
 
 /* The list of changes as it is told: what concerns hidden files is only told where the agent made
- * something.
- */
+ * something. */
 int grade_discarded(const struct task *t, const struct task_list *changed, struct task_list *ret);
 
 bool grade_is_beneath(const struct task_list *own, const char *path);

@@ -123,8 +123,8 @@ static bool is_plain(const char *key, const char *raw, size_t n)
     return name && !memchr(raw, '$', n) && strcmp(key, "PATH") != 0 && strcmp(key, "HOME") != 0;
 }
 
-/* `KEY=VALUE KEY=VALUE …`, or the old form `KEY VALUE`, in which the value is the rest of the line.
- */
+/* `KEY=VALUE KEY=VALUE …`, or the old form `KEY VALUE`, in which the value is the rest of the
+ * line. */
 int docker_env(struct dockerfile *d, const char *args, bool *ret_all)
 {
     char key[256], value[4096], entry[sizeof key + sizeof value];

@@ -90,8 +90,7 @@ struct docker_lines {
 };
 
 /* The next instruction, with the lines that continue it; comments in between are left out. False at
- * the end.
- */
+ * the end. */
 bool docker_instruction(struct docker_lines *l);
 
 /* The beginning of `<<WORD` in it, or NULL; and passing over the text that it announces. */

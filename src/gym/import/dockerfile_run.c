@@ -192,8 +192,7 @@ static const char *part_of(const char *source, const char *path, bool *ret_file)
         return path;
     }
     /* Each beginning of the path that ends with a component is tried: it is the file, or a folder
-     * above it.
-     */
+     * above it. */
     for (;;) {
         char head[PATH_MAX], pattern[PATH_MAX];
         n += strcspn(path + n, "/");

@@ -364,8 +364,8 @@ static void tell_notes(struct harbor *h, const struct task *t, const struct task
         import_say(h->im, "%s: Dockerfile, %s%s", t->name, notes->items[0], more);
 }
 
-/* Without an image: the files, the folders at the top and the set-up are what the Dockerfile makes.
- */
+/* Without an image: the files, the folders at the top and the set-up are what the Dockerfile
+ * makes. */
 static int take_parts(struct harbor *h, struct task *t, struct dockerfile *d, struct error *err)
 {
     char at[300], to[600];

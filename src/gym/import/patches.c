@@ -280,8 +280,8 @@ struct change {
     const char *from, *to;
 };
 
-/* The first that a line has is made; spaces around keep them from matching within longer operators.
- */
+/* The first that a line has is made; spaces around keep them from matching within longer
+ * operators. */
 static const struct change CHANGES[] = {
     {" <= ", " < "},        {" >= ", " > "},      {" < ", " <= "},
     {" > ", " >= "},        {" == ", " != "},     {" != ", " == "},

@@ -8,10 +8,10 @@
 /* One row, its strings borrowed from the JSON. */
 struct row {
     const char *id, *repo, *problem, *patch;
-    const char
-        *commit; /* NULL: the one that the repository's name ends with, or what is checked out */
-    const char
-        *test_patch; /* NULL: the tests are the base's, and `patch` makes the bug (SWE-smith) */
+    /* NULL: the one that the repository's name ends with, or what is checked out */
+    const char *commit;
+    /* NULL: the tests are the base's, and `patch` makes the bug (SWE-smith) */
+    const char *test_patch;
     const json_t *json;
     struct task_list must, keep; /* FAIL_TO_PASS and PASS_TO_PASS as they are */
 };

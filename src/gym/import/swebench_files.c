@@ -15,8 +15,7 @@
 #define SUPPORT_MAX (4u << 20)
 
 /* A repository of SWE-smith's is a copy, OWNER__NAME.COMMIT: the one that it was made from will do
- * as well.
- */
+ * as well. */
 static bool smith_origin(const char *repo, char owner[256], const char **ret_name,
                          char commit[GIT_ID_SIZE])
 {

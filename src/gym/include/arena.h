@@ -10,8 +10,8 @@
 #include "warm.h"
 
 enum gym_clock {
-    CLOCK_WALL, /* seconds are those that the call took (or took when its result was found, if it is
-                   known) */
+    /* seconds are those that the call took (or took when its result was found, if it is known) */
+    CLOCK_WALL,
     CLOCK_VIRTUAL /* each action costs a fixed number of seconds: same seed and actions, same
                      rewards */
 };

@@ -27,18 +27,19 @@ struct gym_env *env_close(struct gym_env *e); /* takes NULL */
 
 /* A step of an episode; `reset` gives one, too, with the instruction as its observation. */
 struct gym_step {
-    unsigned number;     /* 0: reset */
-    json_t *action;      /* {"tool": NAME, …input}; NULL after reset */
-    json_t *observation; /* {"text": S, "failed": B, "data": {…}}; the same bytes for the same state
-                            under CLOCK_VIRTUAL: no times, no names made up */
+    unsigned number; /* 0: reset */
+    json_t *action;  /* {"tool": NAME, …input}; NULL after reset */
+    /* {"text": S, "failed": B, "data": {…}}; the same bytes for the same state under CLOCK_VIRTUAL:
+     * no times, no names made up */
+    json_t *observation;
     double reward;
-    double pass_rate; /* of the last test run of the episode; NaN: there was none since the last
-                         change */
+    /* of the last test run of the episode; NaN: there was none since the last change */
+    double pass_rate;
     bool terminated, truncated;
     double seconds; /* what the clock counted for this step */
-    json_t
-        *info; /* {"calls", "seconds", "pass_rate", "reward": {"pass_rate", "calls", "seconds"}, …};
-                  the last step also "tests", "discarded", "trouble", and if truncated "reason" */
+    /* {"calls", "seconds", "pass_rate", "reward": {"pass_rate", "calls", "seconds"}, …}; the last
+     * step also "tests", "discarded", "trouble", and if truncated "reason" */
+    json_t *info;
 };
 void gym_step_free(struct gym_step *s);
 #define _cleanup_step_ _cleanup_(gym_step_free)

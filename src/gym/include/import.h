@@ -10,13 +10,14 @@ struct task_set {
 };
 
 struct import_options {
-    const char *from; /* quixbugs:DIR, swebench:FILE (JSON or JSON lines; repositories in `repos`),
-                         harbor:DIR (one task, or a folder of tasks), or tasks:DIR (ours) */
-    const char
-        *repos; /* swebench: a folder with a checkout per repository, `owner__name` or `name` */
-    const char *image; /* harbor: a root filesystem for all tasks, or a folder with one per task;
-                          NULL: none */
-    const char *only;  /* one task's name; NULL: all */
+    /* quixbugs:DIR, swebench:FILE (JSON or JSON lines; repositories in `repos`), harbor:DIR (one
+     * task, or a folder of tasks), or tasks:DIR (ours) */
+    const char *from;
+    /* swebench: a folder with a checkout per repository, `owner__name` or `name` */
+    const char *repos;
+    /* harbor: a root filesystem for all tasks, or a folder with one per task; NULL: none */
+    const char *image;
+    const char *only; /* one task's name; NULL: all */
     void (*say)(void *data, const char *text);
     void *data;
     int cancel; /* ends it, with -ECANCELED, when it becomes readable; -1: none */

@@ -101,8 +101,7 @@ uint64_t dice_below(struct dice *d, uint64_t n); /* 0 … n - 1, each as likely;
 double dice_unit(struct dice *d);                /* 0 or more, less than 1 */
 
 /* An action as people call it: "apply fix-sign", "run tests", "read src/a.py", "bash make",
- * "submit". Pure.
- */
+ * "submit". Pure. */
 
 /* One line, valid UTF-8 without control characters, cut to fit. */
 void action_label(const struct task *t, const json_t *action, char *text, size_t size);

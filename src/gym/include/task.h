@@ -47,8 +47,8 @@ struct task_list {
     size_t count;
 };
 
-/* A link that boxes of the task have: other people's tasks speak of /app, which is our workspace.
- */
+/* A link that boxes of the task have: other people's tasks speak of /app, which is our
+ * workspace. */
 struct task_link {
     char *at; /* "/app" */
     char *to; /* "/workspace" */
@@ -68,16 +68,17 @@ enum task_verdict {
 /* How the tests that count are run. */
 struct task_tests {
     enum task_runner runner;
-    struct task_list paths;    /* pytest: what is collected, relative to the workspace */
-    struct task_list import;   /* pytest: folders from which the code under test is imported */
-    struct task_list packages; /* pytest: names that are taken from there even if a package of the
-                                  name is installed */
-    char *command;             /* the command line; also what the agent is told */
+    struct task_list paths;  /* pytest: what is collected, relative to the workspace */
+    struct task_list import; /* pytest: folders from which the code under test is imported */
+    /* pytest: names that are taken from there even if a package of the name is installed */
+    struct task_list packages;
+    char *command; /* the command line; also what the agent is told */
     enum task_verdict verdict;
     enum wire_report_format format;
     char *report; /* path in the box; %R in the command stands for one of our choice when NULL */
-    struct task_list own; /* files and folders that belong to the task: staged pristine for grading,
-                             and what an agent changed there is discarded */
+    /* files and folders that belong to the task: staged pristine for grading, and what an agent
+     * changed there is discarded */
+    struct task_list own;
     struct task_list clear; /* absolute paths in the box that are removed before grading */
     struct task_list
         expected; /* names of the tests that count; none: those that the solution passes */

@@ -21,10 +21,10 @@ struct train_sink {
 struct train_options {
     uint64_t episodes; /* of all runs together, at most TRAIN_EPISODES_MAX */
     uint64_t seed;
-    const char
-        *out;    /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
-    bool resume; /* the policy goes on from out/checkpoint.json: the table there is gone on with,
-                    too */
+    /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
+    const char *out;
+    /* the policy goes on from out/checkpoint.json: the table there is gone on with, too */
+    bool resume;
     uint64_t every; /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
     bool no_search; /* what is best is not looked for */
 };

@@ -22,8 +22,8 @@ int vector_open(struct gym_arena *a, const struct vector_options *o, struct gym_
 struct gym_vector *vector_close(struct gym_vector *v); /* what is under way is ended */
 size_t vector_size(const struct gym_vector *v);
 
-/* What one environment is to do. tool NULL: the action with that number. reset: begin an episode.
- */
+/* What one environment is to do. tool NULL: the action with that number. reset: begin an
+ * episode. */
 struct vector_action {
     size_t env;
     bool reset;
@@ -35,8 +35,8 @@ struct vector_action {
 
 struct vector_result {
     size_t env;
-    int code; /* 0, or a negative errno with the text: this environment cannot go on until it is
-                 reset */
+    /* 0, or a negative errno with the text: this environment cannot go on until it is reset */
+    int code;
     char text[256];
     bool reset; /* this is a reset's step (asked for, or an autoreset) */
     struct gym_step step;
@@ -56,8 +56,8 @@ ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms
  * more; then the environments can be reset. */
 void vector_interrupt(struct gym_vector *v);
 
-/* From now on every step gives -ECANCELED, at once. Does not wait, and is safe in a signal handler.
- */
+/* From now on every step gives -ECANCELED, at once. Does not wait, and is safe in a signal
+ * handler. */
 void vector_cancel(struct gym_vector *v);
 
 /* The same for good: whoever is in vector_recv or comes later is given -ECANCELED, too. What is

@@ -220,8 +220,8 @@ static void take_format(struct task_tests *s, const char *format)
             s->format = (enum wire_report_format)i;
 }
 
-/* Members that only one of the two runners has would be without effect with the other: a mistake.
- */
+/* Members that only one of the two runners has would be without effect with the other: a
+ * mistake. */
 static int check_runner(const struct task_tests *s, const json_t *o, struct error *err)
 {
     static const char *const ONLY_PYTEST[] = {"paths", "import"}, *const ONLY_COMMAND[] = {

@@ -96,8 +96,7 @@ static double price_of(const struct qtable *q, size_t action)
 }
 
 /* Of what was not tried: all tests may pass right after it. Any action but the last one is followed
- * by that.
- */
+ * by that. */
 static double hope_of(const struct qtable *q, size_t state, size_t action)
 {
     const struct qtable_entry *e = entry(q, state, action);
@@ -158,8 +157,8 @@ ssize_t qtable_best(const struct qtable *q, size_t state)
 /* How an explorer sees an action. */
 struct prospect {
     double level; /* hope in whole prices of a step: what seconds cost is no reason to prefer one */
-    double value; /* then, where more is known to be had; an untried one promises what its state
-                     does */
+    /* then, where more is known to be had; an untried one promises what its state does */
+    double value;
     uint32_t rank;
 };
 

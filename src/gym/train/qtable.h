@@ -71,8 +71,8 @@ struct qtable {
     size_t actions; /* the last one ends the episode */
     double alpha, gamma;
     double price; /* of any step, at least: hopes that differ by less are alike */
-    double
-        *prices; /* of each action: the least that it cost so far; before it was tried, `price` */
+    /* of each action: the least that it cost so far; before it was tried, `price` */
+    double *prices;
     uint32_t *rank; /* of each action: ties go to the higher one */
     struct feature_map states;
     struct qtable_entry *entries; /* `actions` for each state */
@@ -88,14 +88,14 @@ struct qtable {
 struct qtable_options {
     size_t features, actions;
     double alpha, gamma, price;
-    struct dice
-        *dice; /* for the order in which equal actions are tried; the last action comes first */
+    /* for the order in which equal actions are tried; the last action comes first */
+    struct dice *dice;
 };
 int qtable_init(struct qtable *q, const struct qtable_options *o);
 void qtable_free(struct qtable *q);
 
-/* The number of a state, which is added if it is new: -ENOMEM, or -ENOSPC when the table is full.
- */
+/* The number of a state, which is added if it is new: -ENOMEM, or -ENOSPC when the table is
+ * full. */
 ssize_t qtable_state(struct qtable *q, const int64_t *features);
 
 const struct qtable_entry *qtable_entry(const struct qtable *q, size_t state, size_t action);

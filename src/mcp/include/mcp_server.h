@@ -4,9 +4,9 @@
  *
  * One thread feeds it (mcp_server_take), in the order in which messages came. What is quick is
  * answered at once; every other request gets a thread of its own, at most MCP_REQUESTS_MAX at a
- * time. Calls of tools take their place in the order of the session (tool_begin) when they are taken,
- * so that nobody overtakes. Nothing that a client sends ends the server; whatever is wrong with it
- * becomes an error in an answer.
+ * time. Calls of tools take their place in the order of the session (tool_begin) when they are
+ * taken, so that nobody overtakes. Nothing that a client sends ends the server; whatever is wrong
+ * with it becomes an error in an answer.
  *
  * The revisions from 2024-11-05 to 2025-11-25 begin with `initialize`, which settles one of them.
  * Since 2026-07-28 there is no beginning: every request names its revision. Both are served side by

@@ -125,6 +125,6 @@ struct model_reply {
 void model_reply_free(struct model_reply *r);
 #define _cleanup_reply_ _cleanup_(model_reply_free)
 
-/* Does the conversation keep the rules that providers insist on? 0, or -EINVAL with the position.
- */
+/* Does the conversation keep the rules that providers insist on? 0, or -EINVAL with the
+ * position. */
 int conversation_check(const json_t *messages, struct error *err);

@@ -75,8 +75,8 @@ struct provider {
 #define PROVIDER_PRICES_DATE "2026-11"
 
 /* The row for a provider's name and API. `name` may be one of the configuration. `api` NULL: the
- * one that is usual at this base URL (NULL: the provider's own server). NULL: there is no such API.
- */
+ * one that is usual at this base URL (NULL: the provider's own server). NULL: there is no such
+ * API. */
 const struct provider *provider_find(const char *name, const char *api, const char *base_url);
 
 /* The names of the providers, and of one provider's APIs; NULL behind the last. */

@@ -26,8 +26,8 @@ struct git_url {
     char host[256];         /* lower case; IPv6 without brackets */
     unsigned port;          /* 0: the scheme's */
     char path[GIT_URL_MAX]; /* "owner/repo": no slash at either end, no ".git" */
-    char url[GIT_URL_MAX];  /* what git is given, without the password; of https also without the
-                               user */
+    /* what git is given, without the password; of https also without the user */
+    char url[GIT_URL_MAX];
 };
 
 /* https://, http://, ssh:// and user@host:path. -EINVAL with the reason for anything else. */
@@ -38,8 +38,8 @@ bool git_url_is_loopback(const struct git_url *u);
 /* "host" or "host:port", as credentials and configuration name it. */
 void git_url_authority(const struct git_url *u, char *ret, size_t size);
 
-/* A branch name by the rules of git-check-ref-format, in printable ASCII; `what` names the input.
- */
+/* A branch name by the rules of git-check-ref-format, in printable ASCII; `what` names the
+ * input. */
 int git_branch_check(const char *name, const char *what, struct error *err);
 
 /* --- forges --- */

@@ -20,8 +20,8 @@ static int git_url_refuse(struct error *err, const char *why)
                      why);
 }
 
-/* Copies n bytes if they fit and all are letters, digits or in `others`; not beginning with a dash.
- */
+/* Copies n bytes if they fit and all are letters, digits or in `others`; not beginning with a
+ * dash. */
 static bool git_url_word(const char *from, size_t n, const char *others, char *to, size_t size)
 {
     if (n >= size || (n && from[0] == '-'))

@@ -91,8 +91,8 @@ bool remote_host_is_known(const struct git_repo *repo, const struct git_url *u)
     for (char *at = buf_cstr(&out), *line; !known && at && (line = strsep(&at, "\n"));) {
         struct git_url own;
         char *value = strchr(line, ' ');
-        /* Another port of the host is another server, but its usual HTTPS and SSH belong together.
-         */
+        /* Another port of the host is another server, but its usual HTTPS and SSH belong
+         * together. */
         known =
             value && git_url_parse(value + 1, &own, NULL) == 0 && strcmp(own.host, u->host) == 0 &&
             (own.scheme == u->scheme ? own.port == u->port : u->scheme != GIT_HTTP && u->port == 0);

@@ -262,8 +262,7 @@ static int delivery_change_host(struct delivery *d, const char *const *args, con
 }
 
 /* Copies the new objects into the person's repository; git checks once more that none takes
- * another's place.
- */
+ * another's place. */
 static int delivery_install_objects(struct delivery *d, struct error *err)
 {
     static const char *const args[] = {"index-pack", "--stdin", NULL};

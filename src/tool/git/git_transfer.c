@@ -141,8 +141,8 @@ static int transfer_list(struct box *box, const char *folder, const struct git_r
                          const struct git_transfer_options *o, struct git_transfer *t,
                          struct error *err)
 {
-    /* A file in memory that takes so many bytes and not one more: a box that says more is cut off.
-     */
+    /* A file in memory that takes so many bytes and not one more: a box that says more is cut
+     * off. */
     _cleanup_fd_ int room = memfd_create("hutch-git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     _cleanup_buf_ struct buf text = BUF_INIT(LIST_MAX + 1);
     if (room < 0 || ftruncate(room, LIST_MAX) < 0 || fcntl(room, F_ADD_SEALS, F_SEAL_GROW) < 0)

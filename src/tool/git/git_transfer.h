@@ -4,10 +4,9 @@
  * box made.
  *
  * git in the box packs what the host does not have; the pack crosses as a stream into `git
- * index-pack
- * --strict` on the host, which checks every object (fsck) and is bounded in size, memory and time.
- * Nothing else of the box's repository is read: no configuration, no hook, no attribute. Names and
- * numbers that the box says are checked before use. The person's repository is only read.
+ * index-pack --strict` on the host, which checks every object (fsck) and is bounded in size, memory
+ * and time. Nothing else of the box's repository is read: no configuration, no hook, no attribute.
+ * Names and numbers that the box says are checked before use. The person's repository is only read.
  *
  * In the quarantine the box's refs are refs/box/heads/…, refs/box/tags/…, refs/box/notes/…,
  * refs/box/HEAD and refs/box/stash/0… (newest first).

@@ -21,16 +21,16 @@ struct tool_confirm {
 };
 
 struct tool_host {
-    const char *workspace; /* the folder that the box shows; NULL: none; filled in by
-                              tool_session_set_host */
+    /* the folder that the box shows; NULL: none; filled in by tool_session_set_host */
+    const char *workspace;
     bool direct;     /* the box writes into it: the host must not believe its .git; likewise */
     bool trial;      /* one of several attempts side by side, of which most are dropped */
     bool allow_push; /* --allow-push: yes to every push and pull request */
-    const char
-        *clones[TOOL_HOST_CLONES_MAX]; /* --allow-clone: hosts that may be cloned from unasked */
+    /* --allow-clone: hosts that may be cloned from unasked */
+    const char *clones[TOOL_HOST_CLONES_MAX];
     size_t n_clones;
-    const char
-        *nets[TOOL_HOST_NETS_MAX]; /* --allow-net: HOST[:PORT] and @GROUPs that need no asking */
+    /* --allow-net: HOST[:PORT] and @GROUPs that need no asking */
+    const char *nets[TOOL_HOST_NETS_MAX];
     size_t n_nets;
     uint64_t clone_max; /* bytes of a clone; 0: HOST_CLONE_MAX */
     struct tool_confirm confirm;

@@ -6,9 +6,9 @@
  * no tool, and a tool no frontend.
  *
  * A tool's function is given input that its schema allows, works through the box (ask.h for the
- * guest's file requests, box_exec for commands) and fills a result: data for programs and text
- * for a model, which say the same. What comes from the box is untrusted: bounded when it is read,
- * made valid UTF-8 when it is kept.
+ * guest's file requests, box_exec for commands) and fills a result: data for programs and text for
+ * a model, which say the same. What comes from the box is untrusted: bounded when it is read, made
+ * valid UTF-8 when it is kept.
  */
 #pragma once
 

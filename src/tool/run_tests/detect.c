@@ -100,8 +100,8 @@ static bool project_succeeds(struct project *p, const char *script)
     return good;
 }
 
-/* The project's own interpreter, if it has one that works here: it may be a link to where
- * the host has it. */
+/* The project's own interpreter, if it has one that works here: it may be a link to where the host
+ * has it. */
 static const char *project_python(struct project *p)
 {
     static const char *const OWN[] = {".venv/bin/python", "venv/bin/python"};

@@ -182,8 +182,8 @@ int tests_collect(struct tool_call *c, const char *cwd, const struct tests_repor
         return 0;
     if (r == -ECANCELED)
         return error_set(err, ECANCELED, "%s", why.text);
-    /* In what a program printed there may be a report or not; a file that is there should be one.
-     */
+    /* In what a program printed there may be a report or not; a file that is there should be
+     * one. */
     if (report->need == TESTS_SEARCHED)
         return 0;
     f->files++;

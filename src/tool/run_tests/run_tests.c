@@ -1,5 +1,5 @@
-/* Runs the project's tests and reports the outcome of each as data. See run_tests.h for the steps.
- */
+/* Runs the project's tests and reports the outcome of each as data. See run_tests.h for the
+ * steps. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -53,8 +53,7 @@ static size_t skip_expansion(const char *text, size_t at)
 }
 
 /* One piece of a word: a quoted part, an expansion, or a character. Returns where the next one
- * begins, or 0.
- */
+ * begins, or 0. */
 static size_t scan_piece(const char *text, size_t at, struct buf *word, bool *odd)
 {
     size_t end;
@@ -202,8 +201,7 @@ void shell_quote(struct buf *b, const char *s)
 }
 
 /* In options and reports: %D the run's folder, %N the number of the runner in the command, %I the
- * run's name.
- */
+ * run's name. */
 static const struct runner RUNNERS[] = {
     {"pytest", "pytest", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml",
      WIRE_REPORT_JUNIT, .path = "", .filter = "-k "},

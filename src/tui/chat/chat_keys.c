@@ -261,7 +261,8 @@ static void press_text(struct chat *c, const struct press *p)
         transcript_toggle_all(&c->view->transcript);
         return;
     }
-    /* Alt with a key that has no meaning was Esc and then the key: both look alike if typed fast. */
+    /* Alt with a key that has no meaning was Esc and then the key: both look alike if typed
+     * fast. */
     if (p->with & KEYS_ALT)
         press_escape(c);
     if (editor_insert(c->editor, p->text, strlen(p->text)) < 0)

@@ -45,8 +45,8 @@ struct plain {
     size_t calls;      /* running */
 };
 
-/* For the signal handler: the conversation that runs a command; and that the user wants to leave.
- */
+/* For the signal handler: the conversation that runs a command; and that the user wants to
+ * leave. */
 static struct conversation *volatile running;
 static volatile bool stopped;
 
@@ -357,8 +357,8 @@ static bool plain_reviews(const struct plain *p)
 
 static int plain_loop(struct plain *p, struct error *err)
 {
-    /* Answers to the question at the end of a turn with changes; anything else is the next entry.
-     */
+    /* Answers to the question at the end of a turn with changes; anything else is the next
+     * entry. */
     static const struct {
         const char *word;
         const struct chat_command *command;

@@ -17,8 +17,8 @@
 /* What the call does: its command, path or pattern. */
 int summary_of_call(const char *name, const json_t *input, size_t width, struct buf *out);
 
-/* The outcome, if there is more to say than that it succeeded: `exit 2`, `12 passed, 1 failed`,
- * `+3 −1`, or why it failed. May append nothing. */
+/* The outcome, if there is more to say than that it succeeded: `exit 2`, `12 passed, 1 failed`, `+3
+ * −1`, or why it failed. May append nothing. */
 int summary_of_result(const char *name, const struct tool_result *r, size_t width, struct buf *out);
 
 /* How a tool's calls are shown; of an unknown tool, in a general form. */

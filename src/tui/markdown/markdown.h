@@ -1,11 +1,10 @@
 /*
  * Markdown as lines of a width: a document that grows at its end, as an answer streams in.
  *
- * The text is cut into blocks: at empty lines, before and after code fences, and after each line
- * of fenced code. Finished blocks are laid out once, by md4c; only the one at the end, which may
- * still change, is laid out again when text arrives. Where a block ends depends on the text up to
- * there alone, never on the pieces it arrived in: so a document gives the same lines however it was
- * cut.
+ * The text is cut into blocks: at empty lines, before and after code fences, and after each line of
+ * fenced code. Finished blocks are laid out once, by md4c; only the one at the end, which may still
+ * change, is laid out again when text arrives. Where a block ends depends on the text up to there
+ * alone, never on the pieces it arrived in: so a document gives the same lines however it was cut.
  *
  * Time is linear: a block has a maximum size (MARKDOWN_BLOCK), and longer ones are cut.
  */

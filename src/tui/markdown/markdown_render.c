@@ -590,7 +590,8 @@ void markdown_render(const char *text, size_t n, int width, int indent, bool gap
     size_t before = out->count;
 
     /* A marker between `]` and `:` (md_add_text() drops it) keeps md4c from seeing link
-     * definitions: they would vanish from the text, and a use can be longer than what defines it. */
+     * definitions: they would vanish from the text, and a use can be longer than what defines
+     * it. */
     for (const char *at = text, *end = text + n; at < end;) {
         const char *found = memmem(at, (size_t)(end - at), "]:", 2);
         size_t part = (size_t)((found ? found + 1 : end) - at);

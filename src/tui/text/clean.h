@@ -47,8 +47,8 @@ uint32_t clean_decode(const char *s, size_t n, size_t *ret_size);
 /* Returns the number of bytes. */
 size_t clean_encode(uint32_t code, char out[4]);
 
-/* Where the grapheme at `at` ends, and where the one before `at` begins. The text is valid UTF-8.
- */
+/* Where the grapheme at `at` ends, and where the one before `at` begins. The text is valid
+ * UTF-8. */
 size_t grapheme_next(const char *text, size_t n, size_t at);
 size_t grapheme_before(const char *text, size_t n, size_t at);
 

@@ -1,8 +1,8 @@
 /*
  * The transcript: items (messages of the user, answers, calls with their output, …) from the top to
- * the end, and which part of them is on the screen. An item keeps its text (clean) and its lines for
- * the width it was last shown in; both are bounded. Only what is shown is laid out; the height of
- * the rest, where it matters (how much lies below), is estimated.
+ * the end, and which part of them is on the screen. An item keeps its text (clean) and its lines
+ * for the width it was last shown in; both are bounded. Only what is shown is laid out; the height
+ * of the rest, where it matters (how much lies below), is estimated.
  *
  * A position is an item and a line in it, so that nothing above has to be known. While the end is
  * shown, it stays in view when lines are added.

@@ -12,13 +12,13 @@
 #define STORE_PREFIX    "box-" /* folders with other names are never removed */
 
 enum store_op {
-    STORE_SETUP,   /* fds: the folder that holds all stores, the family's user namespace (ordinary
-                      user) */
-    STORE_ADD,     /* fds: the store's folder with its lock, a file with one struct store_state */
-    STORE_PROCESS, /* fds: a pidfd of the box's process 1, which is killed if the box goes on
-                      writing */
-    STORE_REMOVE,  /* fds: a pipe, closed once the folder is gone */
-    STORE_NAMES,   /* fds: a pipe, for a uint64_t: a hash of the names in the workspace's layer */
+    /* fds: the folder that holds all stores, the family's user namespace (ordinary user) */
+    STORE_SETUP,
+    STORE_ADD, /* fds: the store's folder with its lock, a file with one struct store_state */
+    /* fds: a pidfd of the box's process 1, which is killed if the box goes on writing */
+    STORE_PROCESS,
+    STORE_REMOVE, /* fds: a pipe, closed once the folder is gone */
+    STORE_NAMES,  /* fds: a pipe, for a uint64_t: a hash of the names in the workspace's layer */
 };
 
 struct store_message {

@@ -323,8 +323,8 @@ uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallba
 /* The number that a field holds, or fallback if it is not 8 bytes. */
 uint64_t wire_u64(const struct wire_field *f, uint64_t fallback);
 
-/* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL.
- */
+/* A copy of the first such field as a C string; NULL if absent, without memory, or holding a
+ * NUL. */
 char *wire_find_str(const struct wire_frame *f, uint16_t key);
 
 /* Building: wire_begin, fields, wire_end; then b holds one more whole frame. Failure sticks to
@@ -336,8 +336,7 @@ void wire_put_u64(struct buf *b, uint16_t key, uint64_t v);
 void wire_end(struct buf *b, size_t begin);
 
 /* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it
- * was passed.
- */
+ * was passed. */
 struct wire_reader {
     int fd;
     struct buf in;

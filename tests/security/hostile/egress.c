@@ -174,8 +174,7 @@ static void raw(const char *where)
     attempt(socket(AF_PACKET, SOCK_RAW, htons(3)), "packet socket");
     attempt(socket(AF_PACKET, SOCK_DGRAM, htons(3)), "packet datagram socket");
     /* No namespace confines vsock: to have a socket is to reach the hypervisor. It is never
-     * connected here.
-     */
+     * connected here. */
     attempt(socket(AF_VSOCK, SOCK_STREAM, 0), "vsock socket");
     attempt(socket(AF_VSOCK, SOCK_DGRAM, 0), "vsock datagram socket");
     for (size_t i = 0; i < sizeof(netlinks) / sizeof(*netlinks); i++)

@@ -75,8 +75,8 @@ static void denied(const char *format, ...)
             denied(__VA_ARGS__);                                                                   \
     } while (0)
 
-/* Prints what a descriptor holds, as the loot of a breach; the tests look for their secrets in it.
- */
+/* Prints what a descriptor holds, as the loot of a breach; the tests look for their secrets in
+ * it. */
 static void loot(int fd)
 {
     char data[4096];

@@ -206,8 +206,8 @@ static void everybody(void)
     wait(NULL);
 }
 
-/* Cripples process 1 by all that works, then takes more memory than the box may have and keeps it.
- */
+/* Cripples process 1 by all that works, then takes more memory than the box may have and keeps
+ * it. */
 static int escape(long megabytes)
 {
     struct rlimit nothing = {0, 0};

@@ -1,5 +1,5 @@
-/* Applying changes to a folder, against a diff worker of the test's own making that may also lie.
- */
+/* Applying changes to a folder, against a diff worker of the test's own making that may also
+ * lie. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

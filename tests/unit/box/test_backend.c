@@ -1,7 +1,8 @@
 /*
- * A second backend, to show that src/box needs nothing of ns: it runs hutch-guest as a child process
- * that sees the host's programs and one folder as its workspace. It isolates nothing; it has a pid
- * and a mount namespace because the guest insists on being process 1 and works in /workspace.
+ * A second backend, to show that src/box needs nothing of ns: it runs hutch-guest as a child
+ * process that sees the host's programs and one folder as its workspace. It isolates nothing; it
+ * has a pid and a mount namespace because the guest insists on being process 1 and works in
+ * /workspace.
  *
  * It has what every backend must have, and none of the optional members.
  */

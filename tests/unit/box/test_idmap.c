@@ -1,5 +1,5 @@
-/* The maps of owners in idmap.h: every id on disk has an id inside, no two the same, and the owner is
- * agent. */
+/* The maps of owners in idmap.h: every id on disk has an id inside, no two the same, and the owner
+ * is agent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,7 @@
 #define UNMAPPED UINT32_MAX
 
 /* What the kernel makes of a map: the outer id of an inner one. Overlapping ranges fail the test,
- * as there.
- */
+ * as there. */
 static uint32_t map_id(const char *map, uint32_t id)
 {
     uint32_t found = UNMAPPED, from, to, count;

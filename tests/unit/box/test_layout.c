@@ -298,8 +298,7 @@ static void test_an_image_shows_nothing_of_the_host(void **state)
 }
 
 /* The store lies beneath a procfs, which lies beneath the same one, of which parts are masked or
- * read-only.
- */
+ * read-only. */
 static void test_proc(void **state)
 {
     _cleanup_made_ struct made *m = make(BOX_COW, false);

@@ -1,6 +1,5 @@
 /* The proxy's pure parts: hosts and ports, the allow-list, which addresses are public, request
- * heads, bodies.
- */
+ * heads, bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

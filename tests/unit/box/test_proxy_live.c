@@ -306,8 +306,8 @@ static void test_refusals_are_kept_once_each(void **state)
     proxy_stop(proxy);
 }
 
-/* Sends a request for a server of our own, and accepts the connection that the proxy makes to it.
- */
+/* Sends a request for a server of our own, and accepts the connection that the proxy makes to
+ * it. */
 static int reach_through(int listen_fd, int proxy_port, int port, const char *before,
                          const char *after, int *ret_server)
 {

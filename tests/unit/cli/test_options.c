@@ -161,7 +161,8 @@ static void test_errors(void **state)
     assert_error(FOR_RUN, "--pids", "0", "--pids: '0' is not a number of 1 or more");
     assert_error(FOR_RUN, "--cpus", "0", "--cpus: '0' is not a number of processors like 0.5 or 2");
     assert_error(FOR_RUN, "--mode", "rw", "--mode: 'rw' is not one of cow|direct|ro");
-    assert_error(FOR_RUN, "--backend", "xen", "--backend: 'xen' is not a backend of this build; use ns");
+    assert_error(FOR_RUN, "--backend", "xen",
+                 "--backend: 'xen' is not a backend of this build; use ns");
     assert_error(FOR_RUN, "--net", "on", "--net: 'on' is not one of off|host|allow:H[:P][,...]");
     assert_error(FOR_RUN, "--env", "A", "--env: 'A' is not NAME=VALUE");
     assert_error(FOR_RUN, "--env", "1A=2", "--env: '1A=2' is not NAME=VALUE");

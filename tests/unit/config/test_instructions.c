@@ -1,4 +1,5 @@
-/* Instructions above the workspace and the person's own: which count, in which order, how bounded. */
+/* Instructions above the workspace and the person's own: which count, in which order, how
+ * bounded. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,8 +37,8 @@ static void put(const char *name, const char *text)
 /* top/repo/.git, top/repo/a/ws; top/config is the person's. */
 static int set_up(void **state)
 {
-    static const char *const folders[] = {"config", "config/hutch", "repo", "repo/.git",
-                                          "repo/a", "repo/a/ws"};
+    static const char *const folders[] = {"config",    "config/hutch", "repo",
+                                          "repo/.git", "repo/a",       "repo/a/ws"};
     snprintf(top, sizeof top, "/tmp/test-instructions-XXXXXX");
     assert_non_null(mkdtemp(top));
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++)

@@ -204,8 +204,7 @@ static void test_finds_a_block_in_a_large_text(void **state)
 }
 
 /* Texts made to be slow: work that grew with the square of their size would not end before the test
- * is ended.
- */
+ * is ended. */
 static void test_hostile_texts_take_linear_time(void **state)
 {
     size_t n, m;

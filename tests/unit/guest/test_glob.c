@@ -1,5 +1,5 @@
-/* Globs, braces and ignore rules. What git itself says is compared in tests/guest/test_search.py.
- */
+/* Globs, braces and ignore rules. What git itself says is compared in
+ * tests/guest/test_search.py. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -130,8 +130,8 @@ static void test_long_output_stays_within_the_limit(void **state)
     assert_true(f->log.dropped > KEEP);
 }
 
-/* The first time that something is left out there is no gap yet, and the tail has to move past it.
- */
+/* The first time that something is left out there is no gap yet, and the tail has to move past
+ * it. */
 static void test_every_length_at_the_first_gap(void **state)
 {
     struct fixture *f = *state;

@@ -37,8 +37,8 @@ static int print_test(void *data, const struct report_test *t)
     return 0;
 }
 
-/* Recognises and parses; the text is the list of tests, and behind it the error if there was one.
- */
+/* Recognises and parses; the text is the list of tests, and behind it the error if there was
+ * one. */
 static void parse(const void *data, size_t n, struct report *r, struct buf *out)
 {
     _cleanup_free_ char *text = calloc(1, n + 1);

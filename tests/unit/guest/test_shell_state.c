@@ -1,5 +1,5 @@
-/* The state of a session as bytes: what is one, what is none, and commands that export variables.
- */
+/* The state of a session as bytes: what is one, what is none, and commands that export
+ * variables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

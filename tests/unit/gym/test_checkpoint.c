@@ -76,8 +76,8 @@ static void test_what_was_saved_is_read(void **state)
     free(again);
 }
 
-/* Sets a member of the checkpoint (or of what is in it) and expects a refusal that has these words.
- */
+/* Sets a member of the checkpoint (or of what is in it) and expects a refusal that has these
+ * words. */
 static void expect(const char *const *path, const char *value, const char *words)
 {
     struct checkpoint c, read = {0};

@@ -180,8 +180,8 @@ static void test_what_leads_nowhere_is_not_taken(void **state)
     qtable_free(&q);
 }
 
-/* The first steps of an episode, with prices and rewards of another day, and all of it taken back.
- */
+/* The first steps of an episode, with prices and rewards of another day, and all of it taken
+ * back. */
 static void play_and_take_back(struct qtable *q, unsigned steps)
 {
     struct world w = {0};

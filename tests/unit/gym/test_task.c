@@ -1,6 +1,5 @@
 /* Loading tasks: what is allowed, what is not and what is said about it, the defaults, the digest,
- * actions.
- */
+ * actions. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -202,7 +201,8 @@ static void test_members(void **state)
     refuse_json(p, HEAD TESTS SOLVED ", \"seed\": \"x\"}", "seed: must be of type integer");
     refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"src/b.py\"]}",
                 "reads[0]: the workspace has no file");
-    refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"../a\"]}", "reads[0]: \"../a\" is not a path");
+    refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"../a\"]}",
+                "reads[0]: \"../a\" is not a path");
 }
 
 static void test_tests(void **state)

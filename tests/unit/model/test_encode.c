@@ -1,6 +1,5 @@
 /* The encoders: what goes out for a conversation, that it is the same bytes every time, and what is
- * refused.
- */
+ * refused. */
 #include <errno.h>
 #include <glob.h>
 #include <setjmp.h>

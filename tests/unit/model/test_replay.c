@@ -83,9 +83,8 @@ static void test_short_forms(void **state)
                                         "\"bash\",\"input\":{}}]\ntool_use");
     assert_int_equal(play(p, -1, &got), 0);
     assert_int_equal(play(p, -1, &got), -ENODATA);
-    assert_string_equal(
-        buf_cstr(&got),
-        "the recording rec ends after 3 answers, but the conversation continues");
+    assert_string_equal(buf_cstr(&got),
+                        "the recording rec ends after 3 answers, but the conversation continues");
     replay_free(p);
 }
 

@@ -1,6 +1,5 @@
 /* Addresses, branch names, tokens in other programs' files and the requests of forges: what is pure
- * of them.
- */
+ * of them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -134,8 +134,8 @@ static void test_file_is_shortened(void **state)
     input_history_free(p);
 }
 
-/* Several programs add at once while others make the file shorter: nothing that was added is lost.
- */
+/* Several programs add at once while others make the file shorter: nothing that was added is
+ * lost. */
 static void test_several_programs_lose_nothing(void **state)
 {
     FILE *f = fopen(file(), "w");

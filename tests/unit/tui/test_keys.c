@@ -1,5 +1,5 @@
-/* Keys: each dialect of terminals, split at every byte; pastes; and noise that must never be typed.
- */
+/* Keys: each dialect of terminals, split at every byte; pastes; and noise that must never be
+ * typed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

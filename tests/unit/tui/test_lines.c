@@ -48,8 +48,8 @@ static void test_clean_drops_colours_of_output(void **state)
     CLEAN("\033[31mx", "␛[31mx");
 }
 
-/* Every byte, alone and in pairs, becomes valid UTF-8 without any control character but \t and \n.
- */
+/* Every byte, alone and in pairs, becomes valid UTF-8 without any control character but \t and
+ * \n. */
 static void test_clean_of_every_pair_of_bytes_is_valid(void **state)
 {
     for (unsigned i = 0; i < 65536; i++) {

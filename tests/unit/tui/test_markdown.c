@@ -1,5 +1,5 @@
-/* Markdown as lines: what it looks like, that pieces give what the whole gives, and what it costs.
- */
+/* Markdown as lines: what it looks like, that pieces give what the whole gives, and what it
+ * costs. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,8 +245,7 @@ static size_t stream(const char *text, size_t n, struct buf *out)
 #define MONSTER (256u << 10)
 
 /* Each of these, eight blocks long: a frame costs no more than a few blocks, and the end is that of
- * one shot.
- */
+ * one shot. */
 static void test_hostile_documents_cost_a_few_blocks(void **state)
 {
     static const char *const units[] = {

@@ -1,6 +1,5 @@
 /* The transcript without a terminal: what events become, what is folded, and that only what is
- * shown costs.
- */
+ * shown costs. */
 #include <locale.h>
 #include <limits.h>
 #include <setjmp.h>

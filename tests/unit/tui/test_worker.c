@@ -1,6 +1,5 @@
 /* The queue between the agent's thread and the screen's: copies, what is joined, order, and that it
- * is full.
- */
+ * is full. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>

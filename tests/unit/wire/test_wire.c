@@ -1,5 +1,5 @@
-/* Frames: built and read back, split at every byte, malformed in every place, and with descriptors.
- */
+/* Frames: built and read back, split at every byte, malformed in every place, and with
+ * descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

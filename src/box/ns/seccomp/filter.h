@@ -17,9 +17,9 @@ extern const struct sock_filter seccomp_allocation_filter[];
 extern const unsigned short seccomp_allocation_filter_len;
 
 enum seccomp_role {
-    SECCOMP_BOX,   /* of process 1: the guest decides on some calls of the box's processes */
-    SECCOMP_ALONE, /* the same for a process that no guest listens to: the kernel decides on those
-                      calls */
+    SECCOMP_BOX, /* of process 1: the guest decides on some calls of the box's processes */
+    /* the same for a process that no guest listens to: the kernel decides on those calls */
+    SECCOMP_ALONE,
     SECCOMP_DIFF_WORKER, /* of the diff worker */
 };
 

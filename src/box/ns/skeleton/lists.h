@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* On a merged-/usr system all but the first are links into it, and the skeleton has them as such.
- */
+/* On a merged-/usr system all but the first are links into it, and the skeleton has them as
+ * such. */
 static const char *const LIST_TOP[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
 
 /* What programs of the distribution read beside /usr and /etc: caches and tables that packages keep

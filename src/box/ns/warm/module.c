@@ -49,8 +49,8 @@ void PyOS_BeforeFork(void);
 void PyOS_AfterFork_Child(void);
 EXPORT PyObject *PyInit_hutch_part(void);
 
-/* While the program is being prepared nobody reads the control socket: its end sends a signal
- * that ends us. */
+/* While the program is being prepared nobody reads the control socket: its end sends a signal that
+ * ends us. */
 static int module_die_with_host(bool on)
 {
     int flags = fcntl(WARM_FD_CONTROL, F_GETFL);
@@ -132,8 +132,8 @@ static bool run_start(const struct warm_run_fds *run)
     return r == 1;
 }
 
-/* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are we.
- */
+/* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are
+ * we. */
 static int run_receive(struct warm_run_fds *ret)
 {
     char byte;

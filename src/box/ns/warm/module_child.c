@@ -111,8 +111,7 @@ static int child_enter_namespaces(const struct warm_run_fds *run)
                                                                                           : 0;
 }
 
-/* The guest's own, so that no list of them is kept in two places. A limit can only be
- * lowered. */
+/* The guest's own, so that no list of them is kept in two places. A limit can only be lowered. */
 static int child_take_limits(const struct warm_run_fds *run)
 {
     struct rlimit limit, own;

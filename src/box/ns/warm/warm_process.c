@@ -416,8 +416,8 @@ static int warm_try_run(struct warm *w, struct box *b, const struct warm_run *ru
     c.out.capture = &result.out;
     c.side.received = run->said;
     c.side.data = run->data;
-    /* Its time begins when it is there: it may have to wait for others that are forked before it.
-     */
+    /* Its time begins when it is there: it may have to wait for others that are forked before
+     * it. */
     int64_t patience = c.deadline ? c.deadline - clock_now() : 0;
     c.deadline = 0;
     pthread_rwlock_rdlock(&b->frozen);

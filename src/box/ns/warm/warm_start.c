@@ -25,9 +25,10 @@
 #include "banned.h"
 
 /*
- * serve() returns in children only, confined. The module (module.c) is loaded as any extension module is, and is
- * not in sys.modules afterwards: what a child runs finds neither it nor ctypes in the process. The
- * garbage collector leaves alone what is there by then: looking at it would copy its pages.
+ * serve() returns in children only, confined. The module (module.c) is loaded as any extension
+ * module is, and is not in sys.modules afterwards: what a child runs finds neither it nor ctypes in
+ * the process. The garbage collector leaves alone what is there by then: looking at it would copy
+ * its pages.
  *
  * What is printed goes to the host while the program is prepared; that is how failures are
  * explained.

@@ -12,8 +12,8 @@ void code_opcodes(const int numbers[OPCODES])
     memcpy(opcodes, numbers, sizeof opcodes);
 }
 
-/* Goes through the instructions of a code: what each of them is, where it stands, and its argument.
- */
+/* Goes through the instructions of a code: what each of them is, where it stands, and its
+ * argument. */
 static bool next_op(const uint8_t *raw, size_t n, size_t *at, int *ret_op, uint32_t *ret_arg)
 {
     uint32_t high = 0;

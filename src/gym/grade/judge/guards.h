@@ -11,16 +11,15 @@ struct guard {
     PyObject *title;
     PyObject *inherited; /* names that must not be added; NULL */
     enum added added;
-    bool core;   /* not even the tests themselves may change it */
-    bool strict; /* changed and put back is wrong, too; if it is not core, from when all are
-                    collected on */
+    bool core; /* not even the tests themselves may change it */
+    /* changed and put back is wrong, too; if it is not core, from when all are collected on */
+    bool strict;
     uint64_t version;
     ssize_t size;
 };
 
 /* Room for n names in the table; NULL without memory. Names are put with what they must stay, NULL:
- * anything.
- */
+ * anything. */
 struct guard *guards_new(PyObject *names, size_t n);
 void guards_put(struct guard *g, PyObject *key, PyObject *value);
 void guards_begin(struct guard *g);

@@ -87,8 +87,7 @@ static void take_cells(PyObject *function)
 }
 
 /* All names; those that the task's own code sets (by `global`, as an attribute, or by their text)
- * may change.
- */
+ * may change. */
 static struct guard *take_names(PyObject *dict, PyObject *title)
 {
     PyObject *key, *value;

@@ -18,8 +18,8 @@
  * - items.c: it ran with the parameters that it was collected with; files of the tests are as they
  * were.
  *
- * A verdict is final. Static data: an interpreter has one run. docs/grading.md lists the
- * cheats that this does not stop.
+ * A verdict is final. Static data: an interpreter has one run. docs/grading.md lists the cheats
+ * that this does not stop.
  */
 #pragma once
 
