@@ -202,6 +202,11 @@ enum seen_state seen_state_of(const struct seen *s, const char *path)
     return e && e->state == SEEN_ABSENT ? SEEN_ABSENT : SEEN_UNKNOWN;
 }
 
+const struct seen_entry *seen_first(const struct seen *s)
+{
+    return s->first;
+}
+
 bool seen_has_room(const struct seen *s, size_t n)
 {
     return n <= SEEN_CONTENT_MAX && s->bytes + n <= SEEN_BYTES_MAX;

@@ -92,6 +92,9 @@ int seen_own(struct seen **s);
 struct seen_entry *seen_find(const struct seen *s, const char *path);
 enum seen_state seen_state_of(const struct seen *s, const char *path);
 
+/* The first of all records; the others follow by `next`. */
+const struct seen_entry *seen_first(const struct seen *s);
+
 /* Records a state in place of the one before. `base` is taken over, also on failure. 0, -ENOSPC
  * beyond SEEN_PATHS_MAX, -ENOMEM. The caller owns the table. */
 int seen_set(struct seen *s, const char *path, enum seen_state state, const struct identity *id,
