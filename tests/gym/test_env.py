@@ -113,7 +113,7 @@ def test_what_does_not_fit_together_is_an_observation(gym):
 
 
 def test_steps_out_of_turn_are_errors(gym):
-    assert "not reset yet" in gym.step("submit")["error"]
+    assert "was not reset" in gym.step("submit")["error"]
     gym.play([SUBMIT])
     late = gym.act(READ)
     assert late["code"] == 22 and "over" in late["error"]

@@ -60,7 +60,7 @@ def test_mistakes_of_a_model_are_told_to_it(user_env, model_server, calc):
     assert [step["action"]["tool"] for step in steps] == ["bahs", "submit"], "what is no JSON is no step"
     assert "did you mean 'bash'?" in steps[0]["observation"]["text"]
     results = model_server.requests[1].body["messages"][-1]["content"]
-    assert [result["is_error"] for result in results] == [True, True] and "no JSON" in json.dumps(results[1])
+    assert [result["is_error"] for result in results] == [True, True] and "not a JSON object" in json.dumps(results[1])
 
 
 def test_calls_behind_submit_are_not_made(user_env, model_server, calc):
