@@ -78,7 +78,7 @@ static int quota_set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t i
                               .dqb_ihardlimit = inodes,
                               .dqb_isoftlimit = inodes,
                               .dqb_valid = QIF_LIMITS};
-    return (int)syscall(SYS_quotactl_fd, fd, QCMD(Q_SETQUOTA, PRJQUOTA), project, &limits);
+    return (int)syscall(SYS_quotactl_fd, fd, QCMD((unsigned)Q_SETQUOTA, PRJQUOTA), project, &limits);
 }
 
 static void quota_clear(int on_filesystem, uint32_t project)
