@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "thread.h"
 #include "cleanup.h"
 #include "command.h"
 #include "banned.h"

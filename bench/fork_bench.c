@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "box_bench.h"
-#include "clock.h"
 #include "subject.h"
+#include "thread.h"
 #include "banned.h"
 
 /* Writes 20 KB each over the first files of the large workspace (bench.py names them so), by the

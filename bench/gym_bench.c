@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "tally.h"
+#include "thread.h"
 #include "vector.h"
 #include "banned.h"
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock.h"
 #include "history.h"
+#include "thread.h"
 #include "banned.h"
 
 static json_t *answer(long i)

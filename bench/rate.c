@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "box_bench.h"
-#include "clock.h"
+#include "thread.h"
 #include "banned.h"
 
 #define IN_FLIGHT_MAX 256

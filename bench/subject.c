@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "clock.h"
 #include "subject.h"
+#include "thread.h"
 #include "banned.h"
 
 void subject_init(struct subject *s, const char *workspace)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "command.h"
 #include "session.h"
 #include "subject.h"
+#include "thread.h"
 #include "banned.h"
 
 struct caller {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define COMPOSE_STOP 0xff
 

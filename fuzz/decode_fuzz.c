@@ -6,7 +6,7 @@
 #include "encode.h"
 #include "lenient_json.h"
 #include "provider.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 static const char *const APIS[] = {"anthropic", "chat", "responses"};

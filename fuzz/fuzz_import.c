@@ -12,7 +12,7 @@
 #include "toml.h"
 #include "harbor.h"
 #include "relpath.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

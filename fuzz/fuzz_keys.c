@@ -9,7 +9,7 @@
 
 #include "editor.h"
 #include "keys.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 static void check_editor(const struct editor *e)

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
 #include "compose.h"
 #include "linediff.h"
+#include "text.h"
 #include "banned.h"
 
 #define OUT_MAX (64u << 20)

@@ -7,7 +7,7 @@
 
 #include "clean.h"
 #include "markdown.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 static void check(const struct lines *l, int width)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "text.h"
 #include "upstream.h"
-#include "utf8.h"
 #include "banned.h"
 
 static void check_tool(const struct upstream_tool *t)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "merge.h"
+#include "linediff.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "allow.h"
-#include "buf.h"
 #include "request.h"
+#include "text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

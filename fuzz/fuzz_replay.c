@@ -9,7 +9,7 @@
 
 #include "provider_error.h"
 #include "replay.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define KEY "sk-fuzz"

@@ -8,7 +8,7 @@
 
 #include "compose.h"
 #include "report/report.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -14,7 +14,7 @@
 
 #include "agent_session.h"
 #include "json.h"
-#include "clock.h"
+#include "thread.h"
 #include "folder_watch.h"
 #include "host_folder.h"
 #include "memory.h"

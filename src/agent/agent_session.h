@@ -5,7 +5,7 @@
 
 #include "agent.h"
 #include "conversation.h"
-#include "buf.h"
+#include "text.h"
 #include "context.h"
 #include "session.h"
 #include "workbox.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "agent_session.h"
-#include "clock.h"
-#include "names.h"
+#include "text.h"
+#include "thread.h"
 #include "tool_schemas.h"
 #include "banned.h"
 

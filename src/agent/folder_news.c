@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "agent_session.h"
-#include "clock.h"
 #include "folder_watch.h"
+#include "thread.h"
 #include "banned.h"
 
 #define NAMES_MODEL_MAX  50

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "cleanup.h"
-#include "clock.h"
 #include "folder_watch.h"
 #include "relpath.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define DEPTH_MAX   128

@@ -5,7 +5,7 @@
 
 #include "agent_session.h"
 #include "encoding.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 int agent_append(struct agent *a, json_t *message, struct error *err)

@@ -3,7 +3,7 @@
 
 #include "ask.h"
 #include "instructions.h"
-#include "ownfile.h"
+#include "io.h"
 #include "system_prompt.h"
 #include "tool_result.h"
 #include "banned.h"

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "ask.h"
-#include "digest.h"
 #include "encoding.h"
 #include "git_repo.h"
 #include "io.h"

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 
 #include "child.h"
-#include "clock.h"
 #include "io.h"
 #include "sys.h"
+#include "thread.h"
 #include "banned.h"
 
 /* What the child could not do, told through a pipe that a successful exec closes. */

@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "buf.h"
 #include "encoding.h"
+#include "text.h"
 #include "banned.h"
 
 int base64_append(struct buf *b, const void *data, size_t n)

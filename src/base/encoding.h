@@ -3,8 +3,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-struct buf;
+#include "text.h"
 
 /* Base64 (RFC 4648, with padding), for bytes in JSON. Returns 0, or -ENOBUFS when it does not
  * fit. */
@@ -27,3 +28,16 @@ bool cquote_is_needed(const char *name);
 
 /* Appends prefix and name, quoted together if the name needs it. Failure sticks to b->failed. */
 void cquote_append(struct buf *b, const char *prefix, const char *name);
+
+/* FNV-1a, 64 bits: for names that are the same for the same bytes. Not safe against an attacker who
+ * wants a collision. */
+
+#define DIGEST_BEGIN 0xcbf29ce484222325u
+
+static inline uint64_t digest(uint64_t hash, const void *data, size_t n)
+{
+    const uint8_t *byte = data;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return hash;
+}

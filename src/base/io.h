@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
-struct buf;
+#include "error.h"
+#include "text.h"
 
 /* Writes all n bytes, through short writes and EINTR (not for non-blocking descriptors). */
 int io_write_all(int fd, const void *data, size_t n);
@@ -27,7 +29,6 @@ int io_read_file(int dirfd, const char *path, struct buf *b);
 
 /* Opens a regular file beneath a folder that somebody else may write: a link is followed within the
  * folder only (-EXDEV), and nothing waits. A descriptor, or -EINVAL: not a regular file. */
-struct stat;
 int io_open_beneath(const char *folder, const char *path, struct stat *ret_st);
 
 /* Writes a short string to an existing file such as those of /proc and cgroupfs, in one write. */
@@ -51,3 +52,28 @@ int io_memory_file(const void *data, size_t n);
  * was raised meanwhile is consumed when the mask is restored. Other threads do not notice. */
 void sigpipe_block(sigset_t *ret_before);
 void sigpipe_restore(const sigset_t *before);
+
+/*
+ * Files that the person wrote for hutch: configuration, manifests, tools. They are believed only if
+ * nobody else can have written them: they belong to the person (or root), and not everybody may
+ * write to them.
+ */
+
+/* Opens a regular file, or a folder, that is the person's own. -ENOENT with a text if it is not
+ * there. */
+int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct error *err);
+int ownfile_open_folder(const char *path, int *ret_fd, struct error *err);
+
+/* The whole of it, as far as the buffer's maximum: beyond that -EFBIG. */
+int ownfile_read(const char *path, struct buf *b, struct error *err);
+
+/* $XDG_CONFIG_HOME/hutch or ~/.config/hutch, with `name` behind it if that is not NULL; a new
+ * string. NULL: nobody says where the home is, or no memory. */
+char *ownfile_config_path(const char *name);
+
+/* The same for $XDG_STATE_HOME/hutch or ~/.local/state/hutch: what hutch remembers about this
+ * machine. */
+char *ownfile_state_path(const char *name);
+
+/* Makes each folder of the path that does not exist, for the person alone. */
+int ownfile_make_folders(char *path);

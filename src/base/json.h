@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define _cleanup_json_ _cleanup_(json_decrefp)
 

@@ -6,8 +6,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "text.h"
 
 /*
  * The lines of two texts, numbered by what they hold: two lines get the same class exactly when
@@ -80,3 +83,34 @@ void linediff_totals(const struct linediff *d, uint64_t *ret_added, uint64_t *re
 /* Writes the hunks piece by piece; stops at the first negative answer of `write` and returns it. */
 int linediff_print(const struct linediff *d, int (*write)(void *data, const void *bytes, size_t n),
                    void *data);
+
+/*
+ * Three-way merge of texts, line by line.
+ *
+ * Both sides are compared with their common ancestor. A change of one side is taken over where the
+ * other side left the lines and their neighbours alone; where both changed the same or adjacent
+ * lines, equal changes are taken once and different ones are a conflict. These are the rules of git
+ * merge-file.
+ */
+
+#define MERGE_SIZE_MAX (8u << 20) /* bytes of one text */
+
+struct merge_text {
+    const void *data;
+    size_t size;
+};
+
+/* Names the sides in conflict markers. */
+struct merge_labels {
+    const char *mine, *theirs;
+};
+
+/* A text with a NUL is binary and cannot be merged by lines. */
+bool merge_is_text(const struct merge_text *t);
+
+/* Appends the merged text to *ret, with both versions between markers where they conflict. Returns
+ * the number of conflicts; -EILSEQ: one of the texts is binary; -E2BIG, -ENOMEM. A base without
+ * data is empty. */
+int merge_texts(const struct merge_text *base, const struct merge_text *mine,
+                const struct merge_text *theirs, const struct merge_labels *labels,
+                struct buf *ret);

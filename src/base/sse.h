@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define SSE_NAME_MAX 256
 #define SSE_ID_MAX   4096

@@ -1,11 +1,31 @@
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 #include "thread.h"
 #include "banned.h"
+
+int64_t clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+int clock_poll_ms(int64_t deadline)
+{
+    if (deadline == 0)
+        return -1;
+    int64_t left = deadline - clock_now();
+    if (left <= 0)
+        return 0;
+    int64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
 
 /* A thread is born with its maker's mask. */
 int thread_start(pthread_t *ret, const pthread_attr_t *how, void *(*run)(void *), void *data)

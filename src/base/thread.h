@@ -1,10 +1,24 @@
-/* Threads, and how work in them is cancelled. */
+/* Time, threads, and how work in them is cancelled. */
 #pragma once
 
 #include <pthread.h>
+#include <stdint.h>
 
 #include "cleanup.h"
 #include "error.h"
+
+/* Time, in nanoseconds of the monotonic clock. */
+
+#define NS_PER_MS 1000000LL
+#define NS_PER_S  1000000000LL
+
+int64_t clock_now(void);
+
+/* Milliseconds from now until `deadline` for poll(): 0 when past, -1 when deadline is 0 (none),
+ * rounded up. */
+int clock_poll_ms(int64_t deadline);
+
+/* Threads, and how work in them is cancelled. */
 
 /* Holds a mutex until the end of the block. */
 #define LOCKED(mutex)                                                                              \

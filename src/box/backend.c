@@ -13,7 +13,7 @@
 
 #include "backend.h"
 #include "io.h"
-#include "names.h"
+#include "text.h"
 #include "banned.h"
 
 const struct backend *const BACKENDS[] = {

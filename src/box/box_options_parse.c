@@ -11,11 +11,11 @@
 #include "box_options_parse.h"
 #include "host_folder.h"
 #include "host_cgroup.h"
-#include "names.h"
+#include "text.h"
 #include "net_policy.h"
 #include "packages/packages.h"
 #include "ns/store.h"
-#include "units.h"
+#include "options.h"
 #include "banned.h"
 
 /* Notes that an option was given. */

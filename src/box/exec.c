@@ -19,10 +19,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "exec.h"
 #include "io.h"
 #include "proxy/proxy.h"
+#include "thread.h"
 #include "weaken.h"
 #include "banned.h"
 

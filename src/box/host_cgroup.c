@@ -6,9 +6,9 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "host_cgroup.h"
 #include "io.h"
+#include "text.h"
 #include "banned.h"
 
 #define USUAL_MOUNT "/sys/fs/cgroup"

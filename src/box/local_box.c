@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "applied_log.h"
-#include "clock.h"
 #include "local_box.h"
 #include "proxy/proxy.h"
 #include "seen.h"
+#include "thread.h"
 #include "banned.h"
 
 #define LIMIT_FIELDS (BOX_SET_MEMORY | BOX_SET_CPUS | BOX_SET_PIDS | BOX_SET_TIMEOUT)

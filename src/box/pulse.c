@@ -11,8 +11,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "clock.h"
 #include "local_box.h"
+#include "thread.h"
 #include "banned.h"
 
 #define PING_EACH       (1 * NS_PER_S)

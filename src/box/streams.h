@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "box.h"
-#include "harmless.h"
+#include "text.h"
 
 /* One stream out of the command. */
 struct pump {

@@ -14,13 +14,13 @@
 
 #include "agent_setup.h"
 #include "commands.h"
-#include "harmless.h"
 #include "interrupt.h"
 #include "io.h"
 #include "output.h"
 #include "run_options.h"
 #include "show_changes.h"
 #include "summary.h"
+#include "text.h"
 #include "banned.h"
 
 #define PROMPT_MAX    (16u << 20)

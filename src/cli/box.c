@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "command_options.h"
 #include "commands.h"
 #include "git_box.h"
 #include "keeper.h"
+#include "options.h"
 #include "output.h"
 #include "run_options.h"
-#include "units.h"
-#include "utf8.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 int command_box_new(const struct command *self, int argc, char **argv)

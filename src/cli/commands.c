@@ -6,10 +6,10 @@
 
 #include "command_options.h"
 #include "commands.h"
-#include "names.h"
+#include "text.h"
 #include "run_options.h"
 #include "output.h"
-#include "units.h"
+#include "options.h"
 #include "banned.h"
 
 /* Of several commands; the target is a bool. */

@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "clock.h"
+#include "thread.h"
 #include "commands.h"
 #include "policy.h"
 #include "gym_setup.h"
 #include "interrupt.h"
 #include "output.h"
-#include "thread.h"
 #include "vector.h"
 #include "banned.h"
 

@@ -10,7 +10,7 @@
 #include "gym_setup.h"
 #include "interrupt.h"
 #include "policy.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define SHOWN_MAX   88 /* bytes of an observation's first line */

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "commands.h"
 #include "curve.h"
 #include "gym_setup.h"
 #include "interrupt.h"
 #include "io.h"
 #include "output.h"
+#include "thread.h"
 #include "train.h"
 #include "banned.h"
 

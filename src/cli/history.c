@@ -7,16 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "command_options.h"
 #include "commands.h"
-#include "harmless.h"
 #include "history.h"
 #include "history_export.h"
 #include "json.h"
 #include "memory.h"
+#include "options.h"
 #include "output.h"
-#include "units.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 static void history_ls_print_line(const struct history_info *i)

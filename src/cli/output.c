@@ -9,7 +9,7 @@
 
 #include "io.h"
 #include "output.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 /* The first failure. Threads of `ask` and `mcp` write, too. */

@@ -5,7 +5,7 @@
 
 #include "run_options.h"
 #include "output.h"
-#include "units.h"
+#include "options.h"
 #include "banned.h"
 
 static int parse_cost(void *target, const struct option *self, const char *value, struct error *err)

@@ -9,13 +9,13 @@
 
 #include "command_options.h"
 #include "commands.h"
-#include "harmless.h"
 #include "interrupt.h"
 #include "io.h"
 #include "keeper.h"
 #include "output.h"
 #include "relpath.h"
 #include "show_changes.h"
+#include "text.h"
 #include "banned.h"
 
 /* Of a diff's line; the diff worker's own bound on what it diffs as text is far below. */

@@ -13,7 +13,7 @@
 #include "commands.h"
 #include "tool.h"
 #include "git_box.h"
-#include "harmless.h"
+#include "text.h"
 #include "interrupt.h"
 #include "io.h"
 #include "keeper.h"

@@ -1,10 +1,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "buf.h"
 #include "config.h"
 #include "config_file.h"
-#include "ownfile.h"
+#include "io.h"
+#include "text.h"
 #include "banned.h"
 
 int config_read(struct config *ret, struct error *err)

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "buf.h"
 #include "config_file.h"
 #include "json.h"
 #include "schema.h"
+#include "text.h"
 #include "banned.h"
 
 #define EXPANDED_MAX (256u << 10)

@@ -2,8 +2,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "buf.h"
 #include "dotenv.h"
+#include "text.h"
 #include "banned.h"
 
 struct reader {

@@ -16,7 +16,6 @@
 #include "error.h"
 #include "instructions.h"
 #include "io.h"
-#include "ownfile.h"
 #include "banned.h"
 
 static void instructions_trouble(const struct instructions_sink *sink, const char *path,

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "dotenv.h"
+#include "io.h"
 #include "json.h"
-#include "ownfile.h"
 #include "settings.h"
 #include "variables.h"
 #include "banned.h"

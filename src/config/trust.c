@@ -22,7 +22,6 @@
 #include "dotenv.h"
 #include "io.h"
 #include "json.h"
-#include "ownfile.h"
 #include "trust.h"
 #include "banned.h"
 

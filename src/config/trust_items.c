@@ -8,8 +8,8 @@
 
 #include "config_file.h"
 #include "dotenv.h"
-#include "foreign_text.h"
 #include "json.h"
+#include "text.h"
 #include "trust.h"
 #include "variables.h"
 #include "banned.h"

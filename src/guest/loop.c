@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "loop.h"
+#include "thread.h"
 #include "banned.h"
 
 void loop_init(struct loop *l)

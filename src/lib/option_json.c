@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
 #include "option_json.h"
+#include "thread.h"
 #include "banned.h"
 
 #define NOT_GIVEN INT64_MIN

@@ -8,9 +8,8 @@
 #include <sys/eventfd.h>
 
 #include "client.h"
-#include "clock.h"
-#include "foreign_text.h"
 #include "json.h"
+#include "text.h"
 #include "thread.h"
 #include "banned.h"
 

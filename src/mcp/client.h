@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "child.h"
 #include "rpc.h"
+#include "text.h"
 #include "tool.h"
 
 #define MCP_CLIENT_QUEUE_MAX  (36u << 20) /* bytes that wait until the server reads them */

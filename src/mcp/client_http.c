@@ -18,10 +18,10 @@
 #include <strings.h>
 
 #include "client.h"
-#include "clock.h"
-#include "foreign_text.h"
 #include "http.h"
 #include "sse.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define RUNNING_MAX   32

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "client.h"
-#include "names.h"
+#include "text.h"
 #include "thread.h"
 #include "banned.h"
 

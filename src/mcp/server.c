@@ -11,7 +11,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "json.h"
 #include "server.h"
 #include "thread.h"

@@ -23,7 +23,7 @@
 #include "json.h"
 #include "server.h"
 #include "session.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define BYTES_MAX   (8u << 20) /* of a file or a diff */

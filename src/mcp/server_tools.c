@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "encoding.h"
+#include "options.h"
 #include "schema.h"
 #include "server.h"
-#include "units.h"
 #include "banned.h"
 
 json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "client.h"
-#include "clock.h"
+#include "thread.h"
 #include "tool.h"
 
 #define UPSTREAM_STARTS_MAX 4                /* in a row; */

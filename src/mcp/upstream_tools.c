@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "encoding.h"
-#include "foreign_text.h"
+#include "text.h"
 #include "schema.h"
 #include "json.h"
 #include "upstream.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "assembly.h"
-#include "digest.h"
-#include "utf8.h"
+#include "encoding.h"
+#include "text.h"
 #include "banned.h"
 
 #define LABEL_MAX 256 /* bytes of an id or a name */

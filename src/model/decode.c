@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "decode.h"
-#include "digest.h"
-#include "utf8.h"
+#include "encoding.h"
+#include "text.h"
 #include "banned.h"
 
 #define COUNT_MAX  1e15 /* tokens; more is a mistake, and sums of it could overflow */

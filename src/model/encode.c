@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "digest.h"
 #include "encode.h"
+#include "encoding.h"
 #include "lenient_json.h"
 #include "provider.h"
 #include "banned.h"

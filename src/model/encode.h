@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "buf.h"
+#include "text.h"
 #include "json.h"
 #include "conversation.h"
 

@@ -7,9 +7,9 @@
 #include <strings.h>
 #include <sys/random.h>
 
-#include "buf.h"
-#include "clock.h"
 #include "exchange.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define IDLE_MS         300000

@@ -3,7 +3,7 @@
 
 #include "json.h"
 #include "lenient_json.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define MENDED_GROWTH 4 /* a byte becomes at most so many */

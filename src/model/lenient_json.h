@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "json.h"
+#include "text.h"
 
 #define LENIENT_JSON_VALUES_MAX (1u << 18)
 

@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "buf.h"
 #include "exchange.h"
 #include "json.h"
 #include "model.h"
 #include "provider.h"
 #include "record.h"
+#include "text.h"
 #include "banned.h"
 
 #define EMBED_BATCH          64u

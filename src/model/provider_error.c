@@ -7,7 +7,7 @@
 
 #include "provider.h"
 #include "provider_error.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define SAID_MAX     400

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
-#include "digest.h"
+#include "encoding.h"
 #include "io.h"
 #include "json.h"
 #include "record.h"
+#include "thread.h"
 #include "banned.h"
 
 #define LINE_MAX_BYTES (256u << 20)

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "buf.h"
 #include "conversation.h"
+#include "text.h"
 
 struct record {
     struct model_sink sink; /* for the model; passes everything on */

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "buf.h"
 #include "conversation.h"
+#include "text.h"
 
 struct retry_stream {
     struct buf given; /* what the caller's sink got, as far as it is still valid */

@@ -7,8 +7,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "clock.h"
 #include "io.h"
+#include "thread.h"
 #include "transport.h"
 #include "banned.h"
 

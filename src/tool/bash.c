@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
 #include "exec_result.h"
 #include "host.h"
 #include "kept_output.h"
-#include "names.h"
 #include "session.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define LOOK_FIRST_MS    10

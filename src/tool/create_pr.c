@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "foreign_text.h"
 #include "remote.h"
+#include "text.h"
 #include "banned.h"
 
 #define SHOWN_MAX (256u << 10)

@@ -8,13 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "encoding.h"
 #include "exec_result.h"
 #include "git_repo.h"
-#include "names.h"
+#include "text.h"
+#include "thread.h"
 #include "tool_result.h"
-#include "utf8.h"
 #include "banned.h"
 
 bool exec_result_is_cut(const struct box_capture *c)

@@ -9,7 +9,7 @@
 #include "encoding.h"
 #include "file_text.h"
 #include "relpath.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define NAME_ROOM (4 * RELPATH_MAX + 16) /* quoting makes four bytes of one */

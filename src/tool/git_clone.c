@@ -13,11 +13,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "foreign_text.h"
 #include "host.h"
 #include "io.h"
 #include "remote.h"
 #include "session.h"
+#include "text.h"
 #include "banned.h"
 
 #define CLONE_TIMEOUT_NS (1800 * 1000000000LL)

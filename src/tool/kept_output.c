@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "box.h"
-#include "clock.h"
 #include "kept_output.h"
 #include "session.h"
-#include "utf8.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define FOLDER           "/tmp/.hutch/output"

@@ -18,16 +18,12 @@
 #include <sys/stat.h>
 
 #include "ask.h"
-#include "clock.h"
-#include "foreign_text.h"
 #include "io.h"
-#include "names.h"
-#include "ownfile.h"
 #include "relpath.h"
 #include "schema.h"
 #include "session.h"
+#include "text.h"
 #include "thread.h"
-#include "utf8.h"
 #include "banned.h"
 
 #define NAME_BYTES_MAX    64

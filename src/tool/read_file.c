@@ -11,7 +11,7 @@
 
 #include "file_text.h"
 #include "filekind.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define LINES_DEFAULT 2000

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "harmless.h"
+#include "text.h"
 #include "host.h"
 #include "net_policy.h"
 #include "session.h"

@@ -16,7 +16,6 @@
 #include <time.h>
 
 #include "cache.h"
-#include "clock.h"
 #include "host.h"
 #include "schema.h"
 #include "session.h"

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "encoding.h"
+#include "text.h"
 #include "tool_result.h"
-#include "utf8.h"
 #include "banned.h"
 
 void tool_result_free(struct tool_result *r)

@@ -7,9 +7,8 @@
 
 #include "json.h"
 #include "clean.h"
-#include "harmless.h"
+#include "text.h"
 #include "summary.h"
-#include "utf8.h"
 #include "agent_changes.h"
 #include "banned.h"
 

@@ -9,7 +9,7 @@
 
 #include "conversation.h"
 #include "view.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define STUB_OUTPUT 1200 /* output as short as this stays whole */

@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "buf.h"
 #include "context.h"
+#include "text.h"
 #include "tokens.h"
 
 struct item {

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "history_file.h"
 #include "json.h"
+#include "thread.h"
 #include "banned.h"
 
 #define SYNC_DELAY_NS (5 * NS_PER_MS)

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "buf.h"
 #include "cleanup.h"
 #include "history_export.h"
 #include "history_file.h"
 #include "json.h"
+#include "text.h"
 #include "banned.h"
 
 #define RENDERED_MAX (1u << 20) /* bytes of Markdown; longer text is shown as it is */

@@ -24,7 +24,6 @@
 
 #include "history_file.h"
 #include "io.h"
-#include "ownfile.h"
 #include "banned.h"
 
 #define SAME_SECOND_MAX 1000

@@ -11,7 +11,7 @@
 
 #include "history_file.h"
 #include "json.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 static const char *const KINDS[] = {

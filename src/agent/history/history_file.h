@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
-#include "buf.h"
 #include "history.h"
+#include "text.h"
 
 #define HISTORY_TURN_MAX  1000000000u
 #define HISTORY_TAIL_MAX  1024

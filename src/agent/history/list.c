@@ -11,7 +11,7 @@
 #include <dirent.h>
 
 #include "history_file.h"
-#include "utf8.h"
+#include "text.h"
 #include "json.h"
 #include "banned.h"
 

@@ -5,7 +5,7 @@
 #include "conversation.h"
 #include "history_export.h"
 #include "history_file.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define BRIEF_MAX 160

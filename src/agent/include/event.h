@@ -1,7 +1,7 @@
 /*
  * Events of an agent, for what shows it: the terminal, `ask`, a job's log. They come from the
  * thread that runs the turn, in order; texts are valid UTF-8 but untrusted: they may hold control
- * characters (use base/harmless.h before a terminal).
+ * characters (use base/text.h before a terminal).
  */
 #pragma once
 

@@ -18,7 +18,7 @@
 #include "conversation.h"
 #include "history_file.h"
 #include "memory_db.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text)

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-#include "buf.h"
 #include "memory.h"
+#include "text.h"
 
 struct memory {
     pthread_mutex_t lock;

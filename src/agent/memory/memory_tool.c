@@ -10,7 +10,7 @@
 #include "history_file.h"
 #include "tool.h"
 #include "memory_db.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 struct memory_source {

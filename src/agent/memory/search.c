@@ -16,7 +16,7 @@
 #include "conversation.h"
 #include "history_file.h"
 #include "memory_db.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define TERMS_MAX 24

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define APPLIED_BYTES_MAX (256ull << 20) /* of contents, for a box and all forked from it */
 

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "apply.h"
-#include "buf.h"
 #include "cleanup.h"
 #include "registry.h"
 #include "relpath.h"
 #include "sys.h"
+#include "text.h"
 #include "banned.h"
 
 #define RECORD_MAX (RELPATH_MAX + 4096)

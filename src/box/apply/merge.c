@@ -9,7 +9,7 @@
 
 #include "apply.h"
 #include "io.h"
-#include "merge.h"
+#include "linediff.h"
 #include "relpath.h"
 #include "banned.h"
 

@@ -9,10 +9,10 @@
 
 #include "changes.h"
 #include "cleanup.h"
-#include "clock.h"
 #include "io.h"
 #include "relpath.h"
 #include "seen.h"
+#include "thread.h"
 #include "banned.h"
 
 #ifndef S_ISREG /* glibc has them in a header that does not go with linux/stat.h */

@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 #include "wire.h"
 
 enum box_mode { BOX_COW, BOX_DIRECT, BOX_RO };

@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "held.h"
 #include "io.h"
 #include "local_box.h"
 #include "sys.h"
+#include "thread.h"
 #include "banned.h"
 
 #define TICK_MS      250

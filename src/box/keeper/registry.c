@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "registry.h"
 #include "sys.h"
+#include "text.h"
 #include "banned.h"
 
 #define SOCKET      "socket"

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "held.h"
 #include "keeper_wire.h"
 #include "net_policy.h"
+#include "thread.h"
 #include "banned.h"
 
 #define ANSWER_MAX (WIRE_HEADER + WIRE_BODY_MAX)

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "cause.h"
 #include "helper.h"
 #include "io.h"
+#include "text.h"
 #include "banned.h"
 
 static long sysctl_number(const char *path, long fallback)

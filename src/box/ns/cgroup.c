@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "backend.h"
-#include "buf.h"
 #include "cgroup.h"
 #include "host_cgroup.h"
 #include "io.h"
+#include "text.h"
 #include "weaken.h"
 #include "banned.h"
 

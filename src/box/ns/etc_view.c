@@ -24,10 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "etc_view.h"
 #include "io.h"
 #include "registry.h"
+#include "text.h"
 #include "banned.h"
 
 /* Patterns of paths relative to /etc; "*" matches no slash. A folder goes with everything in it. */

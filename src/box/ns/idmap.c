@@ -16,11 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "cause.h"
 #include "idmap.h"
 #include "io.h"
 #include "sys.h"
+#include "text.h"
 #include "weaken.h"
 #include "banned.h"
 

@@ -15,7 +15,6 @@
 #include "box.h"
 #include "cause.h"
 #include "cgroup.h"
-#include "clock.h"
 #include "helper.h"
 #include "host_cgroup.h"
 #include "idmap.h"
@@ -23,6 +22,7 @@
 #include "probe.h"
 #include "spawn.h"
 #include "store.h"
+#include "thread.h"
 #include "banned.h"
 
 #define ALL_NAMESPACES                                                                             \

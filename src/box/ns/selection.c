@@ -27,10 +27,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "io.h"
 #include "layout.h"
 #include "skeleton/lists.h"
+#include "text.h"
 #include "weaken.h"
 #include "banned.h"
 

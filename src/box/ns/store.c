@@ -23,7 +23,6 @@
 
 #include "box.h"
 #include "io.h"
-#include "ownfile.h"
 #include "libexec.h"
 #include "store.h"
 #include "store_wire.h"

@@ -10,9 +10,9 @@
 
 #include "child.h"
 #include "cleanup.h"
-#include "clock.h"
 #include "packages.h"
 #include "proxy/allow.h"
+#include "thread.h"
 #include "banned.h"
 
 #define COMMAND_NS     (20 * NS_PER_S)

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 #include "box.h"
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 struct package_hosts {
     char *hosts[BOX_HOSTS_MAX]; /* HOST:PORT */

@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 
 #include "cleanup.h"
-#include "clock.h"
 #include "dial.h"
 #include "thread.h"
 #include "banned.h"

@@ -7,11 +7,11 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "buf.h"
 #include "cleanup.h"
 #include "dial.h"
 #include "encoding.h"
 #include "policy.h"
+#include "text.h"
 #include "banned.h"
 
 #define REFUSALS_KEPT         32

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "cleanup.h"
-#include "clock.h"
 #include "io.h"
 #include "proxy.h"
 #include "session.h"

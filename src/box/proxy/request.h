@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "allow.h"
-#include "buf.h"
+#include "text.h"
 
 #define PROXY_HEAD_MAX    (32u << 10)
 #define PROXY_HEADERS_MAX 128

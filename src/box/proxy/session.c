@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "clock.h"
 #include "request.h"
 #include "session.h"
+#include "thread.h"
 #include "banned.h"
 
 #define HEAD_NS    (10 * NS_PER_S)

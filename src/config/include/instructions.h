@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define INSTRUCTIONS_FILE      "AGENTS.md"
 #define INSTRUCTIONS_ELSE_FILE "CLAUDE.md" /* of a repository only */

@@ -13,8 +13,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 enum trust_state {
     TRUST_UNKNOWN, /* the person has not decided */

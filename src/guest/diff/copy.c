@@ -31,12 +31,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "content.h"
 #include "diff_worker.h"
 #include "empty.h"
 #include "io.h"
 #include "relpath.h"
+#include "thread.h"
 #include "banned.h"
 
 #define OVERLAY   "user.overlay."

@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 #include "wire.h"
 
 /* Answers connections that arrive on the control socket, one after the other, until its end: 0 or a

@@ -10,7 +10,7 @@
 #include "linediff.h"
 #include "similar_names.h"
 #include "sys.h"
-#include "utf8.h"
+#include "text.h"
 #include "../diff/content.h"
 #include "banned.h"
 

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "buf.h"
 #include "file.h"
+#include "text.h"
 
 int file_edit(struct file_call *c, struct error *err);
 

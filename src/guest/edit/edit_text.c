@@ -6,7 +6,7 @@
 
 #include "edit.h"
 #include "linediff.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define LINES_SHOWN   30u

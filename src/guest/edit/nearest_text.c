@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "edit.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 /* Letters from U+00C0 to U+017F without their accents; '.' for those that have no such form. */

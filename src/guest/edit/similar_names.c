@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "names.h"
 #include "similar_names.h"
+#include "text.h"
 #include "banned.h"
 
 #define NAMES_READ 10000 /* of one folder */

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "command.h"
+#include "thread.h"
 #include "banned.h"
 
 #define TERM_GRACE  (200 * NS_PER_MS)

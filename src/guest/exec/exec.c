@@ -17,9 +17,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "clock.h"
 #include "command.h"
 #include "error.h"
+#include "thread.h"
 #include "wire_adopt.h"
 #include "banned.h"
 

@@ -7,10 +7,10 @@
 #include <signal.h>
 #include <string.h>
 
-#include "clock.h"
 #include "command.h"
 #include "file.h"
 #include "proc.h"
+#include "thread.h"
 #include "banned.h"
 
 #define LOOK_EACH    (1 * NS_PER_MS)

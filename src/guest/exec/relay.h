@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "buf.h"
 #include "loop.h"
+#include "text.h"
 #include "wire.h"
 
 struct conn;

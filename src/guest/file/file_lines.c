@@ -13,7 +13,7 @@
 #include "filekind.h"
 #include "io.h"
 #include "line_scan.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define LINES_DEFAULT  2000u

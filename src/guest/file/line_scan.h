@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 /* A text that is read piece by piece: an open file of any size, or bytes in memory. */
 #define LINE_SOURCE_BLOCK (256u << 10)

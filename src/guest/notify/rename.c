@@ -27,9 +27,9 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "clock.h"
 #include "notify.h"
 #include "sys.h"
+#include "thread.h"
 #include "banned.h"
 
 #define MOVE_PREFIX ".hutch-rename-"

@@ -11,9 +11,9 @@
 
 #include <time.h>
 
-#include "buf.h"
 #include "diff.h"
 #include "file.h"
+#include "text.h"
 
 int patch_serve(struct file_call *c, struct error *err);
 

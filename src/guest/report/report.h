@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "file.h"
+#include "text.h"
 
 #define REPORT_SIZE_MAX  (64u << 20) /* bytes of one report */
 #define REPORT_TESTS_MAX 100000u     /* tests that are passed on; the rest is only counted */

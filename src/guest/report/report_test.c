@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define REPLACEMENT     "\xef\xbf\xbd"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
+#include "text.h"
 
 bool glob_match(const char *pattern, size_t n_pattern, const char *text, size_t n_text);
 

@@ -22,7 +22,7 @@
 #include <pcre2.h>
 
 #include "search.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define MATCH_LIMIT     2000000u

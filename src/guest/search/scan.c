@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "search.h"
-#include "utf8.h"
+#include "text.h"
 #include "wire.h"
 #include "banned.h"
 

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 struct file_call;
 

@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "error.h"
 #include "shell/shell.h"
+#include "thread.h"
 #include "banned.h"
 
 #define DEFAULT_NAME "main"

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "error.h"
 #include "io.h"
 #include "shell/shell.h"
+#include "thread.h"
 #include "banned.h"
 
 #define PRELUDE_MAX   8192

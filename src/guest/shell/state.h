@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define STATE_MAX        (256u << 10)
 #define SESSION_NAME_MAX 64

@@ -29,10 +29,10 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "clock.h"
 #include "io.h"
 #include "store.h"
 #include "store_wire.h"
+#include "thread.h"
 #include "banned.h"
 
 #define LOOK_MIN_MS   20

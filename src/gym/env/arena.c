@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "env_state.h"
 #include "grade.h"
 #include "net_policy.h"

@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
 #include "env_state.h"
 #include "grade.h"
-#include "names.h"
 #include "observe.h"
+#include "text.h"
 #include "thread.h"
 #include "tool.h"
 #include "banned.h"

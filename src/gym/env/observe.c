@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "observe.h"
+#include "text.h"
 #include "tool.h"
-#include "utf8.h"
 #include "banned.h"
 
 /* Members of a tool's data that differ from run to run. */

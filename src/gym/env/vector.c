@@ -10,7 +10,6 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "clock.h"
 #include "thread.h"
 #include "vector.h"
 #include "banned.h"

@@ -7,7 +7,7 @@
 
 #include "arena.h"
 #include "grade_run.h"
-#include "names.h"
+#include "text.h"
 #include "thread.h"
 #include "tool_result.h"
 #include "banned.h"

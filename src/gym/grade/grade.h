@@ -40,7 +40,7 @@ void grade_free(struct grade *g);
  * (the arena is about to find them out) all that the run names are told. What keeps the tests from
  * being staged or run is no error but the grade's trouble: nothing has passed. An error is a box
  * that has ended (-EPIPE), no memory, or that nobody wants to know any more (-ECANCELED;
- * base/cancel.h): what runs is then ended at once. */
+ * base/thread.h): what runs is then ended at once. */
 int grade_box(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err);
 
 /* The tests as they are in this box now, for the action run_tests: nothing is staged, nothing

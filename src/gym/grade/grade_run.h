@@ -14,8 +14,8 @@
  */
 #pragma once
 
-#include "buf.h"
 #include "grade.h"
+#include "text.h"
 
 #define OUTCOMES_TOKEN       33 /* 32 hexadecimal digits and a NUL */
 #define OUTCOMES_LINE_MAX    16384u

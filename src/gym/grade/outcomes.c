@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "grade_run.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define TABLE_FIRST 64u

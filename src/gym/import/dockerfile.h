@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
 #include "task.h"
+#include "text.h"
 
 #define DOCKER_TOPS      ".harbor-top"
 #define DOCKER_TOPS_MAX  4 /* links that are left beside those that every task has */

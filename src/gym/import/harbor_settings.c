@@ -7,11 +7,11 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "clock.h"
 #include "harbor.h"
+#include "options.h"
+#include "text.h"
+#include "thread.h"
 #include "toml.h"
-#include "units.h"
-#include "utf8.h"
 #include "banned.h"
 
 #define SETTINGS_MAX (256u << 10)

@@ -11,8 +11,8 @@
 #include "importer.h"
 #include "io.h"
 #include "relpath.h"
+#include "text.h"
 #include "thread.h"
-#include "utf8.h"
 #include "banned.h"
 
 #define TASKS_MAX 100000u

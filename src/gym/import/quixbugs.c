@@ -21,8 +21,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
 #include "importer.h"
+#include "thread.h"
 #include "banned.h"
 
 /* For a checkout without one. */

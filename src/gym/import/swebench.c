@@ -24,7 +24,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "io.h"
 #include "json.h"
 #include "relpath.h"

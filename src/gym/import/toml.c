@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "text.h"
 #include "toml.h"
-#include "utf8.h"
 #include "banned.h"
 
 struct scan {

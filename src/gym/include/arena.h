@@ -28,7 +28,7 @@ struct gym_arena;
 
 /* The task is borrowed. Finds out the expected tests if the task does not say (by running its
  * solution): that may take long, and is given up with -ECANCELED once `cancel` (-1: none;
- * base/cancel.h) is readable. */
+ * base/thread.h) is readable. */
 int arena_open(const struct task *t, const struct arena_options *o, int cancel,
                struct gym_arena **ret, struct error *err);
 struct gym_arena *arena_close(struct gym_arena *a); /* after all of its environments; takes NULL */

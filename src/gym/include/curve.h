@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "text.h"
 
 /* One episode of a training. */
 struct train_point {

@@ -66,7 +66,7 @@ int env_step_known(struct gym_env *e, const char *tool, json_t *input, struct gy
                    struct error *err);
 int env_act_known(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
-/* From now on no step begins while this descriptor (base/cancel.h; -1: none) is readable, and the
+/* From now on no step begins while this descriptor (base/thread.h; -1: none) is readable, and the
  * one under way ends at once, whatever runs in the box: -ECANCELED. Forks have the same. */
 void env_cancel_on(struct gym_env *e, int cancel);
 int env_cancel(const struct gym_env *e);

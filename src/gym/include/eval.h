@@ -30,7 +30,7 @@ struct eval_options {
     struct policy_options policy; /* for all agents */
     struct arena_options arena;
     size_t jobs; /* tasks at once; 0: as many as processors */
-    int cancel;  /* base/cancel.h; -1: none */
+    int cancel;  /* base/thread.h; -1: none */
     /* A row is done; one at a time, in any order. */
     void (*done)(void *data, const struct eval_row *row);
     void *data;

@@ -4,7 +4,6 @@
 
 #include "arena.h"
 #include "check.h"
-#include "clock.h"
 #include "grade.h"
 #include "session.h"
 #include "task_build.h"

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "buf.h"
 #include "task.h"
+#include "text.h"
 
 #define TASK_JSON_MAX   (4u << 20)   /* bytes of task.json */
 #define TASK_DIFFS_MAX  (16u << 20)  /* bytes of patches.json */

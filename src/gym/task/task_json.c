@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "json.h"
+#include "options.h"
 #include "schema.h"
 #include "task_build.h"
 #include "tool.h"
-#include "units.h"
 #include "banned.h"
 
 /* clang-format off */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
-#include "names.h"
+#include "thread.h"
+#include "text.h"
 #include "libexec.h"
 #include "relpath.h"
 #include "task_build.h"

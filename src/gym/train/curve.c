@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "curve.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 size_t curve_window(size_t n)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "policy.h"
+#include "text.h"
 #include "tool.h"
-#include "utf8.h"
 #include "banned.h"
 
 void policy_options_default(struct policy_options *o)

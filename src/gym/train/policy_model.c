@@ -11,9 +11,9 @@
 
 #include "json.h"
 #include "model_choice.h"
-#include "names.h"
 #include "policy.h"
 #include "task.h"
+#include "text.h"
 #include "tool.h"
 #include "banned.h"
 

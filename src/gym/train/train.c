@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "io.h"
 #include "policy.h"
 #include "search.h"
+#include "thread.h"
 #include "train.h"
 #include "banned.h"
 

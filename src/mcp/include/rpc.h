@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 #define RPC_MESSAGE_MAX (16u << 20) /* bytes of a line */
 #define RPC_VALUES_MAX  (1u << 20)  /* values in it: each takes far more memory than its bytes */

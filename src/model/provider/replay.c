@@ -21,14 +21,13 @@
 #include <sys/stat.h>
 
 #include "assembly.h"
-#include "buf.h"
-#include "clock.h"
 #include "exchange.h"
 #include "io.h"
 #include "json.h"
 #include "provider.h"
 #include "replay.h"
-#include "utf8.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
 
 #define WORD_MS        20

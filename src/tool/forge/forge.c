@@ -10,13 +10,12 @@
 #include <strings.h>
 #include <yaml.h>
 
-#include "buf.h"
+#include "text.h"
 #include "config.h"
-#include "foreign_text.h"
 #include "forge.h"
 #include "json.h"
 #include "http.h"
-#include "ownfile.h"
+#include "io.h"
 #include "banned.h"
 
 #define FILE_MAX   (1u << 20)

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "buf.h"
 #include "forge.h"
 #include "json.h"
+#include "text.h"
 #include "banned.h"
 
 #define PATH_MAX_BYTES (8u << 10)

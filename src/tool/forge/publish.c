@@ -1,9 +1,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "foreign_text.h"
 #include "remote.h"
 #include "session.h"
+#include "text.h"
 #include "banned.h"
 
 #define SHOWN_COMMITS   "50"

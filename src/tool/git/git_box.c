@@ -8,7 +8,7 @@
 
 #include "git_box.h"
 #include "io.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define IDENTITY_MAX (64u << 10)

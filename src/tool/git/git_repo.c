@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "git_repo.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 /* --- repositories --- */

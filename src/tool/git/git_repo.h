@@ -13,9 +13,9 @@
 
 #include <stdint.h>
 
-#include "buf.h"
 #include "child.h"
 #include "error.h"
+#include "text.h"
 
 #define GIT_OUTPUT_MAX (64u << 20) /* bytes of stdout, unless a call says otherwise */
 #define GIT_TIMEOUT_NS (120 * 1000000000LL)

@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "git_repo.h"
 #include "io.h"
+#include "thread.h"
 #include "banned.h"
 
 #define ARGS_MAX      96

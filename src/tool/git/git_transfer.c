@@ -9,7 +9,7 @@
 
 #include "git_transfer.h"
 #include "io.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define LIST_MAX       (16u << 20) /* bytes of what the box says about its refs */

@@ -4,8 +4,8 @@
 
 #include <curl/curl.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 /* Appends a header. 0 or -ENOMEM. */
 int http_headers_add(struct curl_slist **list, const char *fmt, ...) PRINTF(2, 3);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define RESULT_TEXT_MAX  (1u << 20)
 #define RESULT_IMAGE_MAX (16u << 20)

@@ -10,7 +10,7 @@
 
 #include "exec_result.h"
 #include "run_tests.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define DATA_TESTS_MAX   10000u /* in the result's data */

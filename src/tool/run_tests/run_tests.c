@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "box.h"
-#include "clock.h"
 #include "kept_output.h"
 #include "run_tests.h"
 #include "session.h"
+#include "thread.h"
 #include "banned.h"
 
 #define OUTPUT_MAX  (16u << 10) /* bytes of the output's end in a result */

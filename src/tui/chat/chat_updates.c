@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "chat.h"
-#include "clock.h"
+#include "thread.h"
 #include "banned.h"
 
 void chat_note(struct chat *c, const char *fmt, ...)

@@ -13,11 +13,10 @@
 #include <unistd.h>
 
 #include "conversation.h"
-#include "harmless.h"
 #include "io.h"
 #include "summary.h"
+#include "text.h"
 #include "thread.h"
-#include "utf8.h"
 #include "banned.h"
 
 #define ENTRY_MAX    (32u << 20)

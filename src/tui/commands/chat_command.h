@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
 #include "error.h"
+#include "text.h"
 
 struct chat_entry;
 struct chat_result;

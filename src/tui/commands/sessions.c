@@ -4,12 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "clock.h"
+#include "thread.h"
 #include "json.h"
 #include "conversation.h"
 #include "history_export.h"
 #include "summary.h"
-#include "units.h"
+#include "options.h"
 #include "banned.h"
 
 #define SESSIONS_SHOWN 20

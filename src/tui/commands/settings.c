@@ -6,13 +6,13 @@
 #include "box_options_parse.h"
 #include "net_policy.h"
 #include "cleanup.h"
-#include "clock.h"
+#include "thread.h"
 #include "conversation.h"
 #include "host.h"
 #include "session.h"
 #include "summary.h"
 #include "box.h"
-#include "units.h"
+#include "options.h"
 #include "banned.h"
 
 static int model_run(struct conversation *c, const struct chat_entry *entry,

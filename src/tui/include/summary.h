@@ -11,8 +11,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "buf.h"
 #include "event.h"
+#include "text.h"
 
 /* What the call does: its command, path or pattern. */
 int summary_of_call(const char *name, const json_t *input, size_t width, struct buf *out);

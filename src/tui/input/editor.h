@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define EDITOR_MAX        (32u << 20) /* bytes of a text with all that was pasted */
 #define EDITOR_TYPED_MAX  (1u << 20)  /* bytes of the text itself */

@@ -6,11 +6,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "buf.h"
 #include "input_history.h"
 #include "io.h"
 #include "json.h"
-#include "ownfile.h"
+#include "text.h"
 #include "banned.h"
 
 #define FILE_NAME "input_history"

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define KEYS_ESCAPE_MS 25
 #define KEYS_PASTE_MAX (16u << 20) /* bytes of one paste; the rest is dropped */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "markdown.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 void markdown_open(struct markdown *m, int width, int indent)

@@ -6,7 +6,7 @@
 #include <wctype.h>
 
 #include "clean.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */

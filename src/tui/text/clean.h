@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define CLEAN_GROWTH 3 /* bytes that one byte becomes at most */
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "text.h"
 
 /* What a piece of text is; the theme decides how that looks. A style is a role with flags. */
 enum role {

@@ -6,7 +6,7 @@
 #include "clean.h"
 #include "summary.h"
 #include "transcript.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 #define SUMMARY_COLUMNS 240          /* of a call's summary that are kept */

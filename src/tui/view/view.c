@@ -5,9 +5,9 @@
 #include <wchar.h>
 
 #include "clean.h"
-#include "clock.h"
 #include "summary.h"
-#include "utf8.h"
+#include "text.h"
+#include "thread.h"
 #include "view.h"
 #include "banned.h"
 

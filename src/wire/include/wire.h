@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "buf.h"
+#include "text.h"
 
 #define WIRE_HEADER   8u
 #define WIRE_BODY_MAX (1u << 20)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "buf.h"
+#include "text.h"
 
 static void test_maximum_is_exact(void **state)
 {

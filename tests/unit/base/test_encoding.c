@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "encoding.h"
-#include "buf.h"
+#include "text.h"
 
 static void expect(const char *text, const char *bytes)
 {

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "buf.h"
 #include "filekind.h"
-#include "utf8.h"
+#include "text.h"
 
 static void expect(const char *head, size_t n, enum filekind kind, const char *name)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "harmless.h"
+#include "text.h"
 
 static void expect(const char *in, const char *out)
 {

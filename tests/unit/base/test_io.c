@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "buf.h"
 #include "io.h"
+#include "text.h"
 
 #define LARGE (1u << 20)
 

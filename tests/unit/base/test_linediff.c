@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "buf.h"
-#include "clock.h"
 #include "linediff.h"
+#include "text.h"
+#include "thread.h"
 
 static int append(void *data, const void *bytes, size_t n)
 {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "merge.h"
+#include "linediff.h"
 
 #define CASES 2000
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "names.h"
+#include "text.h"
 
 static const char *name_of(int number)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "relpath.h"
-#include "buf.h"
+#include "text.h"
 #include "encoding.h"
 
 static void test_valid(void **state)

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "cleanup.h"
-#include "clock.h"
-#include "units.h"
+#include "options.h"
+#include "thread.h"
 
 static void test_sizes(void **state)
 {

@@ -19,11 +19,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "buf.h"
 #include "cleanup.h"
-#include "clock.h"
 #include "io.h"
 #include "proxy.h"
+#include "text.h"
+#include "thread.h"
 
 #define ANSWER_MAX (4u << 20)
 #define FILE_SIZE  (1u << 20)

@@ -32,7 +32,7 @@
 #include <string.h>
 
 #include "local_box.h"
-#include "clock.h"
+#include "thread.h"
 #include "net_policy.h"
 #include "warm.h"
 #include "warm_process.h"

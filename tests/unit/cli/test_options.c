@@ -6,10 +6,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "clock.h"
-#include "names.h"
 #include "net_policy.h"
 #include "run_options.h"
+#include "text.h"
+#include "thread.h"
 
 #define MAX_WORDS 80
 

@@ -6,9 +6,8 @@
 #include <cmocka.h>
 
 #include "encoding.h"
-#include "buf.h"
+#include "text.h"
 #include "exec_result.h"
-#include "utf8.h"
 
 #define BYTES(s) (const uint8_t *)(s), sizeof(s) - 1
 

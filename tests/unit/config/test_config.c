@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "config.h"
-#include "foreign_text.h"
+#include "text.h"
 
 static void expect_expanded(const char *value, const char *want)
 {

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "io.h"
 #include "patch/patch.h"
+#include "text.h"
 #include "banned.h"
 
 static struct patch_options options(const char *letters)

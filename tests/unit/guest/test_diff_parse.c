@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
 #include "patch/diff.h"
+#include "text.h"
 
 static struct diff parse(const char *text)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
 #include "patch/patch.h"
+#include "text.h"
 
 static struct diff diff_of(const char *hunks)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "loop.h"
+#include "thread.h"
 
 #define MANY 100
 

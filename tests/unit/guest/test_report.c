@@ -22,7 +22,7 @@
 
 #include "io.h"
 #include "report/report.h"
-#include "utf8.h"
+#include "text.h"
 
 static const char *const OUTCOMES[] = {"?", "passed", "failed", "error", "skipped"};
 

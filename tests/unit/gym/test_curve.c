@@ -10,7 +10,7 @@
 
 #include "curve.h"
 #include "policy.h"
-#include "utf8.h"
+#include "text.h"
 #include "banned.h"
 
 /* Returns that rise from 0 to 1. */

@@ -13,7 +13,6 @@
 #include "dockerfile.h"
 #include "importer.h"
 #include "toml.h"
-#include "importer.h"
 #include "harbor.h"
 
 struct seen {

@@ -10,7 +10,6 @@
 #include "policy.h"
 #include "eval.h"
 #include "qtable.h"
-#include "qtable.h"
 #include "train.h"
 #include "banned.h"
 

@@ -9,7 +9,6 @@
 
 #include "cleanup.h"
 #include "env_state.h"
-#include "env_state.h"
 
 #define MS 1000000ll
 

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
 #include "env.h"
 #include "task_build.h"
+#include "thread.h"
 
 #define PATCH                                                                                      \
     "[{\"name\": \"fix\", \"diff\": \"--- a/src/a.py\\n+++ b/src/a.py\\n@@ -1 +1 @@\\n-x = "       \

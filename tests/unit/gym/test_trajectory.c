@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "buf.h"
+#include "text.h"
 #include "trajectory.h"
 
 #define HEAD "{\"task\":\"t\",\"digest\":\"d\",\"seed\":7,\"clock\":\"virtual\"}\n"

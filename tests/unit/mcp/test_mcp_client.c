@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "client.h"
-#include "clock.h"
 #include "io.h"
 #include "rpc.h"
+#include "thread.h"
 
 #define CALLERS 8
 #define CALLS   200

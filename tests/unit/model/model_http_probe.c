@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "model.h"
 #include "provider.h"
+#include "thread.h"
 #include "banned.h"
 
 static const char *string_of(const json_t *o, const char *name)

@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "buf.h"
 #include "io.h"
 #include "record.h"
 #include "replay.h"
+#include "text.h"
 
 struct heard {
     struct buf log;

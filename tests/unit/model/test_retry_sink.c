@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "retry_sink.h"
-#include "utf8.h"
+#include "text.h"
 
 /* A log of events, and the person's view: what a screen would hold after them. */
 struct screen {

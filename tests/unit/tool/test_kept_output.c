@@ -12,7 +12,7 @@
 #include "keeper.h"
 #include "kept_output.h"
 #include "session.h"
-#include "utf8.h"
+#include "text.h"
 
 /* A box that nobody holds: every request fails. */
 static struct box *nowhere;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
 #include "run_tests.h"
+#include "text.h"
 
 /* The command as its words, with | between simple commands. */
 static void check_words(const char *text, const char *expected)

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "clean.h"
-#include "utf8.h"
+#include "text.h"
 #include "plain_lines.h"
 
 static void expect_clean(const char *in, size_t n, bool output, const char *out)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "clock.h"
+#include "thread.h"
 #include "plain_lines.h"
 #include "transcript.h"
 #include "agent_changes.h"

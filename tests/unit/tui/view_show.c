@@ -25,7 +25,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "thread.h"
 #include "view.h"
 #include "agent_changes.h"
 

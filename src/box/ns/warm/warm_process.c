@@ -24,7 +24,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "exec.h"
 #include "io.h"
 #include "module.h"

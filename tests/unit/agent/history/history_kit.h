@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "buf.h"
 #include "history.h"
 #include "io.h"
+#include "text.h"
 
 static char root[64], folder[128];
 
