@@ -8,7 +8,7 @@
 
 #include "compose.h"
 #include "edit/edit.h"
-#include "line_scan.h"
+#include "file.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

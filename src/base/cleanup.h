@@ -48,5 +48,17 @@ static inline void cleanup_fclose(FILE **f)
         taken_;                                                                                    \
     })
 
+/* Makes room for one more item behind `count` in an array of `room` items; false: no memory. */
+#define ARRAY_GROW(items, count, room)                                                             \
+    ({                                                                                             \
+        size_t more_ = (count) < (room) ? 0 : (room) ? 2 * (room) : 16;                            \
+        void *grown_ = more_ ? reallocarray((items), more_, sizeof *(items)) : (items);            \
+        if (more_ && grown_) {                                                                     \
+            (items) = grown_;                                                                      \
+            (room) = more_;                                                                        \
+        }                                                                                          \
+        grown_ != NULL;                                                                            \
+    })
+
 #define ARRAY_SIZE(a)     (sizeof(a) / sizeof((a)[0]))
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

@@ -28,6 +28,9 @@ int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end
 /* Does the file hold exactly these bytes? */
 bool content_holds(int fd, const void *data, size_t n);
 
+/* Removes all that is in a folder, however deep, with two descriptors and no memory to speak of. */
+int empty_dir(int dir);
+
 /*
  * Small files are held in memory, since the text diff needs them whole; larger ones stay open and
  * are read again. A file that is too large for a diff, or that cannot be read, is `omitted`: only

@@ -33,7 +33,6 @@
 
 #include "content.h"
 #include "diff_worker.h"
-#include "empty.h"
 #include "io.h"
 #include "relpath.h"
 #include "thread.h"

@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include "edit.h"
-#include "file_write.h"
 #include "filekind.h"
 #include "io.h"
 #include "linediff.h"
-#include "similar_names.h"
 #include "sys.h"
 #include "text.h"
 #include "../diff/content.h"
@@ -93,7 +91,7 @@ static int edit_read_file(struct edit_job *j, struct error *err)
     const char *name;
     int r = file_open_regular(j->c, &fd, &j->st, err);
     if (r < 0)
-        return similar_names_explain(j->c, r, err);
+        return r;
     r = io_read_all(fd, &j->before);
     if (r == -ENOBUFS)
         return error_set(err, EFBIG,
@@ -204,7 +202,7 @@ static int edit_write_file(struct edit_job *j, struct error *err)
     if (r >= 0 && (r = write_target_need_writable(&p, c->path, err)) < 0)
         return r;
     if (r >= 0)
-        r = write_target_open_temporary(p.dir, temporary, &fd);
+        r = temporary_open(p.dir, temporary, &fd);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     r = io_write_all(fd, j->after.data, j->after.len);

@@ -1,26 +1,142 @@
+/*
+ * File requests: how the guest serves them, and LIST, STAT and READ themselves.
+ *
+ * A forked process, the worker, serves each request in blocking code, so that a slow file never
+ * holds up the loop and a crash costs one request. The worker owns the connection; the guest only
+ * remembers its process.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "conn.h"
 #include "file.h"
+#include "guest.h"
 #include "io.h"
+#include "text.h"
+#include "sys.h"
 #include "banned.h"
 
+#define WORKERS_MAX  128
 #define DEFAULT_ROOT "/workspace"
 #define OUT_MAX      (WIRE_BODY_MAX + 4096)
 #define RETRIES      64 /* of a resolution that a rename disturbed */
 #define ENTRIES_MAX  10000
 
+struct worker {
+    LIST_ENTRY(worker) link;
+    pid_t pid;
+};
+
+static struct worker *worker_find(struct guest *g, pid_t pid)
+{
+    struct worker *w = LIST_FIRST(&g->workers);
+    while (w && w->pid != pid)
+        w = LIST_NEXT(w, link);
+    return w;
+}
+
+bool worker_is(struct guest *g, pid_t pid)
+{
+    return worker_find(g, pid) != NULL;
+}
+
+bool worker_ended(struct guest *g, pid_t pid)
+{
+    struct worker *w = worker_find(g, pid);
+    if (!w)
+        return false;
+    LIST_REMOVE(w, link);
+    g->n_workers--;
+    free(w);
+    return true;
+}
+
+/*
+ * Code in the box may stop a worker, which has its user id, and the host would wait for nothing. A
+ * worker that is killed closes its stream. While the box is frozen all workers are stopped, by us.
+ */
+void worker_kill_stopped(struct guest *g)
+{
+    struct worker *w;
+    if (g->freeze.state != FREEZE_OFF)
+        return;
+    LIST_FOREACH(w, &g->workers, link)
+    {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)w->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            kill(w->pid, SIGKILL);
+    }
+}
+
 int file_send(struct file_call *c)
 {
     return wire_send(c->in->fd, &c->out, NULL, 0);
+}
+
+/* Runs in a worker process that ends right after: what it allocates ends with that. */
+void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve)
+{
+    struct file_call c = {.in = in, .request = *request, .out = BUF_INIT(OUT_MAX), .root = -1};
+    struct error err = {0};
+    struct wire_field field;
+    int r;
+    c.path =
+        wire_find(request, WIRE_K_PATH, &field) ? wire_find_str(request, WIRE_K_PATH) : strdup(".");
+    c.root_path = wire_find(request, WIRE_K_NAME, &field) ? wire_find_str(request, WIRE_K_NAME)
+                                                          : strdup(DEFAULT_ROOT);
+    if (!c.path || !c.root_path) {
+        r = error_set(&err, EINVAL, "a path holds a NUL byte");
+    } else if (c.root_path[0] != '/') {
+        r = error_set(&err, EINVAL, "%.400s: the root of a request is an absolute path",
+                      c.root_path);
+    } else {
+        c.whole = strcmp(c.root_path, "/") == 0;
+        c.root = open(c.root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = c.root < 0 ? error_errno(&err, errno, "%.400s", c.root_path) : serve(&c, &err);
+    }
+    if (r < 0) {
+        c.out.len = 0;
+        conn_put_error(&c.out, err.code ? err.code : -r, err.text);
+    }
+    file_send(&c);
+}
+
+void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serve)
+{
+    struct guest *g = conn->guest;
+    struct worker *w = g->n_workers < WORKERS_MAX ? calloc(1, sizeof *w) : NULL;
+    pid_t pid = w ? fork() : -1;
+    if (pid == 0) { /* nothing is open in it but the connection, which now blocks */
+        int fd = conn->in.fd;
+        sys_close_range(3, (unsigned)fd - 1, 0);
+        sys_close_range((unsigned)fd + 1, ~0U, 0);
+        if (io_set_nonblock(fd, false) >= 0)
+            file_answer(&conn->in, f, serve);
+        _exit(0);
+    }
+    if (pid < 0) {
+        bool full = w && errno == EAGAIN;
+        free(w);
+        conn_error(conn, EAGAIN,
+                   full ? "the file cannot be reached: the box has as many processes as it may "
+                          "have (--pids)"
+                        : "too many file requests are being served");
+        return;
+    }
+    w->pid = pid;
+    LIST_INSERT_HEAD(&g->workers, w, link);
+    g->n_workers++;
+    g->has_children = true;
+    close(conn_take_fd(conn));
 }
 
 int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd)
@@ -62,11 +178,85 @@ int file_need_regular(const char *path, mode_t mode, struct error *err)
                      path, kind);
 }
 
+/* Adds to the error the name in a folder (path; "" is the root) that is most like `wanted`. */
+static void file_suggest_name(struct file_call *c, const char *folder, const char *wanted,
+                              struct error *err)
+{
+    int fd = -1;
+    char best[NAME_MAX + 1];
+    struct nearest near = nearest_to(wanted, strlen(wanted));
+    if (file_resolve(c, *folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd) < 0)
+        return;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return;
+    }
+    const struct dirent *e;
+    for (int i = 0; i < ENTRIES_MAX && (e = readdir(dir)); i++) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        nearest_offer(&near, e->d_name);
+        if (near.best == e->d_name) {
+            snprintf(best, sizeof best, "%s", e->d_name);
+            near.best = best;
+        }
+    }
+    closedir(dir);
+    size_t n = strlen(err->text);
+    if (near.best)
+        snprintf(err->text + n, sizeof err->text - n, "; did you mean '%.200s%s%.200s'?", folder,
+                 *folder && strcmp(folder, "/") != 0 ? "/" : "", best);
+}
+
+/* Fills err for c->path, which does not exist: a link that leads nowhere, or the first name on the
+ * way that is missing, with a name that is spelled alike. */
+static int file_explain_missing(struct file_call *c, struct error *err)
+{
+    char path[PATH_MAX], target[256];
+    size_t n = strlen(c->path), above = 0;
+    _cleanup_fd_ int link = -1;
+    if (n >= sizeof path)
+        return file_error(c, ENOENT, c->path, err);
+    ssize_t size = file_resolve(c, c->path, O_PATH | O_NOFOLLOW, &link) < 0
+                       ? -1
+                       : readlinkat(link, "", target, sizeof target);
+    if (size >= 0)
+        return error_set(err, ENOENT, "%.400s: is a link to '%.*s', which does not exist", c->path,
+                         (int)size, target);
+    /* Goes down the path to the first name that is missing. */
+    memcpy(path, c->path, n + 1);
+    for (size_t at = strspn(path, "/"); path[at];) {
+        size_t end = at + strcspn(path + at, "/");
+        char kept = path[end];
+        _cleanup_fd_ int fd = -1;
+        path[end] = 0;
+        if (file_resolve(c, path, O_PATH, &fd) < 0) {
+            char name[NAME_MAX + 1];
+            snprintf(name, sizeof name, "%s", path + at);
+            if (kept)
+                error_set(err, ENOENT, "%.400s: there is no folder '%.400s'", c->path, path);
+            else
+                error_set(err, ENOENT, "%.400s: there is no such file", c->path);
+            if (at > 0)
+                path[above ? above : 1] = 0; /* "a/b" → "a", "/a" → "/" */
+            file_suggest_name(c, at > 0 ? path : "", name, err);
+            return -ENOENT;
+        }
+        path[end] = kept;
+        above = end;
+        at = end + strspn(path + end, "/");
+    }
+    return file_error(c, ENOENT, c->path, err);
+}
+
 int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err)
 {
     _cleanup_fd_ int look = -1, fd = -1;
     struct stat st;
     int r = file_resolve(c, c->path, O_PATH, &look);
+    if (r == -ENOENT)
+        return file_explain_missing(c, err);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     if (fstat(look, &st) < 0)
@@ -88,7 +278,8 @@ int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, str
     return 0;
 }
 
-int file_next_data(struct file_call *c, struct wire_field *ret)
+/* The next DATA frame after the request: 1 with its bytes, 0 if it was the last. */
+static int file_next_data(struct file_call *c, struct wire_field *ret)
 {
     struct wire_frame f;
     int r = wire_read(c->in, &f);
@@ -142,34 +333,6 @@ void file_put_data(struct buf *b, const void *data, size_t n)
     size_t at = wire_begin(b, WIRE_DATA);
     wire_put(b, WIRE_K_DATA, data, n);
     wire_end(b, at);
-}
-
-/* Runs in a worker process that ends right after: what it allocates ends with that. */
-void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve)
-{
-    struct file_call c = {.in = in, .request = *request, .out = BUF_INIT(OUT_MAX), .root = -1};
-    struct error err = {0};
-    struct wire_field field;
-    int r;
-    c.path =
-        wire_find(request, WIRE_K_PATH, &field) ? wire_find_str(request, WIRE_K_PATH) : strdup(".");
-    c.root_path = wire_find(request, WIRE_K_NAME, &field) ? wire_find_str(request, WIRE_K_NAME)
-                                                          : strdup(DEFAULT_ROOT);
-    if (!c.path || !c.root_path) {
-        r = error_set(&err, EINVAL, "a path holds a NUL byte");
-    } else if (c.root_path[0] != '/') {
-        r = error_set(&err, EINVAL, "%.400s: the root of a request is an absolute path",
-                      c.root_path);
-    } else {
-        c.whole = strcmp(c.root_path, "/") == 0;
-        c.root = open(c.root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        r = c.root < 0 ? error_errno(&err, errno, "%.400s", c.root_path) : serve(&c, &err);
-    }
-    if (r < 0) {
-        c.out.len = 0;
-        conn_put_error(&c.out, err.code ? err.code : -r, err.text);
-    }
-    file_send(&c);
 }
 
 int file_read(struct file_call *c, struct error *err)

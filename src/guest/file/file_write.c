@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "file_write.h"
+#include "file.h"
 #include "io.h"
 #include "sys.h"
 #include "banned.h"
@@ -108,7 +108,7 @@ int write_target_need_writable(const struct write_target *p, const char *path, s
                      p->st.st_mode & 07777);
 }
 
-int write_target_open_temporary(int dir, char name[TEMPORARY_NAME_MAX], int *ret_fd)
+int temporary_open(int dir, char name[TEMPORARY_NAME_MAX], int *ret_fd)
 {
     uint64_t chance;
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
@@ -130,7 +130,7 @@ static int write_replace(struct file_call *c, const struct write_target *p, stru
 {
     char name[TEMPORARY_NAME_MAX];
     _cleanup_fd_ int fd = -1;
-    int r = write_target_open_temporary(p->dir, name, &fd);
+    int r = temporary_open(p->dir, name, &fd);
     int received = file_receive_to(c, fd, &w->size);
     if (r < 0)
         return r;

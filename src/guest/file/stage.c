@@ -1,13 +1,15 @@
 /*
- * STAGE: makes parts of the box exactly what the host says, whatever was there.
+ * PUT and STAGE: the host makes paths of the box what it says. Both never follow a link, neither on
+ * the way nor at the end, and replace whatever is there.
  *
- * The files come one after the other in the order of their paths, each is compared with what is
- * there and written only if that differs; then whatever else lies at the paths of `own` is removed.
- * What differed is reported. The tree is hostile: no link is followed, nothing but a regular file
- * is ever opened, a folder that its owner may not enter is made accessible first, and anything else
- * where a folder must be is removed.
+ * PUT restores an earlier state of the workspace: each path becomes a file, a link, a folder, or is
+ * gone. A folder that holds other files stays. What cannot be put is reported and the rest goes on.
  *
- * No other process may write there at the same time: the host stages boxes in which nothing runs.
+ * STAGE makes parts of the box exactly what the host says. The files come in the order of their
+ * paths; one is written only if it differs from what is there. Then whatever else lies at the paths
+ * of `own` is removed, and what differed is reported. The tree is hostile: nothing but a regular
+ * file is ever opened, and a folder that its owner may not enter is made accessible first. No other
+ * process may write there at the same time: the host stages boxes in which nothing runs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,77 +17,191 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "diff/content.h"
 #include "file.h"
 #include "io.h"
 #include "relpath.h"
-#include "diff/empty.h"
 #include "sys.h"
 #include "banned.h"
 
+#define LOOK              (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define STAGE_FILES_MAX   100000u
 #define STAGE_ROOTS_MAX   1000u
 #define STAGE_REPORTS_MAX 1000u
 #define STAGE_DEPTH_MAX   128u
 #define REPORT_BYTES      (WIRE_BODY_MAX / 2) /* of all reports; they are kept until the end */
-#define PIECE             (32u << 10)
+
+/* Changes the mode of a folder that is open with O_PATH only. */
+static int put_chmod(int dir, mode_t mode)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+    return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+/* Opens the folder that holds the path. To delete something, a missing folder is as good as an
+ * empty one: 1. To create something, the folders are made, in place of whatever else is there. */
+static int put_open_parent(int root, char *path, bool make, int *ret_fd)
+{
+    _cleanup_fd_ int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
+    if (dir < 0)
+        return -errno;
+    for (char *at = path, *slash; (slash = strchr(at, '/')); at = slash + 1) {
+        *slash = 0;
+        int next = openat(dir, at, LOOK);
+        if (next < 0 && make && (errno == ENOTDIR || errno == ELOOP) && unlinkat(dir, at, 0) == 0)
+            errno = ENOENT;
+        if (next < 0 && make && errno == ENOENT && mkdirat(dir, at, 0755) == 0)
+            next = openat(dir, at, LOOK);
+        int code = errno;
+        *slash = '/';
+        if (next < 0)
+            return !make && (code == ENOENT || code == ENOTDIR || code == ELOOP) ? 1 : -code;
+        close(dir);
+        dir = next;
+    }
+    *ret_fd = TAKE_FD(dir);
+    return 0;
+}
+
+/* Removes what has the name. A folder goes only if it is empty: what else is in it was not put
+ * there. */
+static int put_remove(int dir, const char *name)
+{
+    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    return unlinkat(dir, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+/* A regular file, from the DATA frames that follow. */
+static int put_file(struct file_call *c, int dir, const char *name, mode_t mode)
+{
+    char fresh[TEMPORARY_NAME_MAX];
+    _cleanup_fd_ int fd = -1;
+    int r = temporary_open(dir, fresh, &fd);
+    int received = file_receive_to(c, fd, NULL);
+    if (r < 0 || received == -EPROTO)
+        return received == -EPROTO ? received : r;
+    r = received;
+    if (r == 0 && fchmod(fd, mode) < 0)
+        r = -errno;
+    if (r == 0 && sys_renameat2(dir, fresh, dir, name, 0) < 0) {
+        r = errno == EISDIR ? put_remove(dir, name) : -errno;
+        if (r == 0 && sys_renameat2(dir, fresh, dir, name, 0) < 0)
+            r = -errno;
+    }
+    if (r < 0)
+        unlinkat(dir, fresh, 0);
+    return r;
+}
+
+static int put_folder(int above, const char *name, mode_t mode)
+{
+    _cleanup_fd_ int dir = openat(above, name, LOOK);
+    if (dir < 0) {
+        int r = put_remove(above, name);
+        if (r < 0 || mkdirat(above, name, 0700) < 0 || (dir = openat(above, name, LOOK)) < 0)
+            return r < 0 ? r : -errno;
+    }
+    return put_chmod(dir, mode);
+}
+
+/* One ENTRY of PUT. -EPROTO if it is malformed. */
+static int put_entry(struct file_call *c, const struct wire_frame *f, char *path)
+{
+    _cleanup_free_ char *target = wire_find_str(f, WIRE_K_TARGET);
+    _cleanup_fd_ int dir = -1;
+    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
+    bool gone = wire_find_u64(f, WIRE_K_KIND, 0) == WIRE_DELETED, is_file = !gone && S_ISREG(mode);
+    const char *name = relpath_name(path);
+    struct stat st;
+    int r = put_open_parent(c->root, path, !gone, &dir);
+    if (r != 0) {
+        int received = is_file ? file_receive_to(c, -1, NULL) : 0;
+        return received < 0 ? received : r;
+    }
+    /* A folder that the agent made read-only must not keep its own earlier state out. */
+    bool unlocked = fstat(dir, &st) == 0 && (st.st_mode & 0300) != 0300 &&
+                    put_chmod(dir, (st.st_mode & 07777) | 0700) == 0;
+    if (gone) {
+        r = put_remove(dir, name);
+        if (r == -ENOTEMPTY)
+            r = 0;
+    } else if (is_file) {
+        r = put_file(c, dir, name, mode & 0777);
+    } else if (S_ISLNK(mode)) {
+        r = target ? put_remove(dir, name) : -EPROTO;
+        if (r == 0 && symlinkat(target, dir, name) < 0)
+            r = -errno;
+    } else {
+        r = S_ISDIR(mode) ? put_folder(dir, name, mode & 0777) : -EINVAL;
+    }
+    if (unlocked)
+        put_chmod(dir, st.st_mode & 07777);
+    return r;
+}
+
+int file_put(struct file_call *c, struct error *err)
+{
+    struct buf *out = &c->out;
+    umask(0);
+    for (;;) {
+        struct wire_frame f;
+        struct wire_field field;
+        int r = wire_read(c->in, &f) <= 0 || f.type != WIRE_ENTRY ? -EPROTO : 0;
+        if (r == 0 && wire_find_u64(&f, WIRE_K_EOF, 0))
+            break;
+        _cleanup_free_ char *path = r == 0 ? wire_find_str(&f, WIRE_K_PATH) : NULL;
+        bool valid =
+            path && wire_find(&f, WIRE_K_PATH, &field) && relpath_is_valid(field.data, field.size);
+        r = valid ? put_entry(c, &f, path) : -EPROTO;
+        if (r == -EPROTO)
+            return error_set(err, EPROTO, "malformed list of paths to put");
+        if (r < 0 && out->len + strlen(path) <= REPORT_BYTES) {
+            size_t at = wire_begin(out, WIRE_ENTRY);
+            wire_put_str(out, WIRE_K_PATH, path);
+            wire_put_u64(out, WIRE_K_CODE, (uint64_t)-r);
+            wire_end(out, at);
+        }
+    }
+    wire_end(out, wire_begin(out, WIRE_RESULT));
+    return 0;
+}
 
 struct stage_paths {
     char **items;
     size_t count, room;
 };
 
+/* Lives as long as the worker process. */
 struct stage {
     struct file_call *call;
     struct stage_paths files; /* in ascending order of their bytes */
     struct stage_paths own;
-    int folder; /* the one that was opened last, for the next file in it */
-    char *folder_path;
     uint64_t changes, reported;
 };
-
-static void stage_paths_free(struct stage_paths *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        free(p->items[i]);
-    free(p->items);
-}
-
-static void stage_free(struct stage *s)
-{
-    stage_paths_free(&s->files);
-    stage_paths_free(&s->own);
-    cleanup_close(&s->folder);
-    free(s->folder_path);
-}
 
 /* Takes a copy of a path from the host. -EINVAL if it is not one beneath the root or too deep,
  * -ENOBUFS beyond max. */
 static int stage_paths_add(struct stage_paths *p, const struct wire_field *f, size_t max)
 {
     unsigned depth = 1;
-    if (f->size >= PATH_MAX || !relpath_is_valid(f->data, f->size))
-        return -EINVAL;
     for (size_t i = 0; i < f->size; i++)
         depth += f->data[i] == '/';
-    if (depth > STAGE_DEPTH_MAX)
+    if (f->size >= PATH_MAX || depth > STAGE_DEPTH_MAX || !relpath_is_valid(f->data, f->size))
         return -EINVAL;
     if (p->count >= max)
         return -ENOBUFS;
-    if (p->count == p->room) {
-        size_t room = p->room ? 2 * p->room : 16;
-        char **items = realloc(p->items, room * sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        p->items = items;
-        p->room = room;
-    }
     char *copy = strndup((const char *)f->data, f->size);
-    if (!copy)
+    if (!copy || !ARRAY_GROW(p->items, p->count, p->room)) {
+        free(copy);
         return -ENOMEM;
+    }
     p->items[p->count++] = copy;
     return 0;
 }
@@ -135,13 +251,11 @@ static void stage_report(struct stage *s, enum wire_change kind, const char *pat
 static int stage_open_folder(int dir, const char *name, int *ret_fd)
 {
     struct stat st;
-    _cleanup_fd_ int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_fd_ int fd = openat(dir, name, LOOK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return errno == ELOOP ? -ENOTDIR : -errno;
-    /* By its name, since a folder that may not be read has no other handle. It was no link a moment
-     * ago, and no process is there to make it one. */
-    if ((st.st_mode & 0700) != 0700 && fchmodat(dir, name, 0755, 0) < 0)
-        return -errno;
+    if ((st.st_mode & 0700) != 0700 && put_chmod(fd, 0755) < 0)
+        return -EACCES;
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
@@ -149,16 +263,11 @@ static int stage_open_folder(int dir, const char *name, int *ret_fd)
 /* Removes whatever has that name, with everything in it. 0 also if nothing has. */
 static int stage_remove(int dir, const char *name)
 {
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR)
-        return -errno;
-    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-        return 0;
-    if (errno != ENOTEMPTY && errno != EACCES)
-        return -errno;
+    int r = put_remove(dir, name);
+    if (r != -ENOTEMPTY && r != -EACCES)
+        return r;
     _cleanup_fd_ int folder = -1;
-    int r = stage_open_folder(dir, name, &folder);
+    r = stage_open_folder(dir, name, &folder);
     if (r == 0)
         r = empty_dir(folder);
     return r < 0 ? r : unlinkat(dir, name, AT_REMOVEDIR) < 0 ? -errno : 0;
@@ -169,7 +278,8 @@ static int stage_remove(int dir, const char *name)
  * folder must be is removed, and reported if s is given. Missing folders are made; without `make`
  * the walk ends there with 1, since nothing has that path.
  */
-static int stage_walk(struct stage *s, const char *root, const char *path, bool make, int *ret_fd)
+static int stage_open_parent(struct stage *s, const char *root, const char *path, bool make,
+                             int *ret_fd)
 {
     _cleanup_free_ char *rest = strdup(path);
     _cleanup_fd_ int dir = -1;
@@ -200,34 +310,6 @@ static int stage_walk(struct stage *s, const char *root, const char *path, bool 
     return r;
 }
 
-/* The folder that is to hold `path`, in s->folder. */
-static int stage_open_parent(struct stage *s, const char *path)
-{
-    const char *name = relpath_name(path);
-    size_t n = name > path ? (size_t)(name - path - 1) : 0;
-    if (s->folder >= 0 && strlen(s->folder_path) == n && memcmp(s->folder_path, path, n) == 0)
-        return 0;
-    _cleanup_free_ char *folder = strndup(path, n);
-    _cleanup_fd_ int fd = -1;
-    struct stat st;
-    if (!folder)
-        return -ENOMEM;
-    /* Most often everything is as it should be, and the kernel opens it in one step. */
-    int r = beneath_open_dir(s->call->root, folder, &fd);
-    if (r < 0 || fstat(fd, &st) < 0 || (st.st_mode & 0700) != 0700) {
-        cleanup_close(&fd);
-        fd = -1;
-        r = stage_walk(s, s->call->root_path, path, true, &fd);
-    }
-    if (r < 0)
-        return r;
-    cleanup_close(&s->folder);
-    s->folder = TAKE_FD(fd);
-    free(s->folder_path);
-    s->folder_path = TAKE_PTR(folder);
-    return 0;
-}
-
 /* Removes an absolute path of the box; a link or a file on the way goes instead, since nothing is
  * left of that path then. With a slash at its end it is made again, as an empty folder. */
 static int stage_clear(const char *path)
@@ -237,135 +319,81 @@ static int stage_clear(const char *path)
     if (path[0] != '/' || !relpath_is_valid(path + 1, n - 1 - make))
         return -EINVAL;
     _cleanup_free_ char *rest = strndup(path + 1, n - 1 - make);
-    _cleanup_fd_ int dir = -1, above = -1;
-    if (!rest)
-        return -ENOMEM;
-    int r = stage_walk(NULL, "/", rest, false, &dir);
+    _cleanup_fd_ int dir = -1;
+    int r = rest ? stage_open_parent(NULL, "/", rest, make, &dir) : -ENOMEM;
     if (r == 0)
         r = stage_remove(dir, relpath_name(rest));
-    if (r < 0 || !make)
-        return r < 0 ? r : 0;
-    r = stage_walk(NULL, "/", rest, true, &above);
-    return r < 0 ? r : mkdirat(above, relpath_name(rest), 0755) < 0 ? -errno : 0;
+    if (r == 0 && make && mkdirat(dir, relpath_name(rest), 0755) < 0)
+        r = -errno;
+    return r < 0 ? r : 0;
 }
 
-/* One file on its way in: its content is compared with what is there as it comes, and only from the
- * first difference on (or if something else than this file is there) it is written anew. */
-struct stage_file {
-    int dir; /* borrowed */
-    const char *name;
-    uint64_t size, at;
-    int old;      /* what is there, as long as it is the same */
-    int fresh;    /* the new file */
-    bool existed; /* something had the name */
-    bool differs;
-};
-
-static void stage_file_close(struct stage_file *p)
+/* Makes `name` this file. *ret_differs if it was not, with this content and mode, before. Content
+ * that does not fit into the ENTRY follows in DATA frames. */
+static int stage_put_file(struct stage *s, int dir, const char *name, const struct wire_frame *f,
+                          bool *ret_differs)
 {
-    cleanup_close(&p->old);
-    cleanup_close(&p->fresh);
-}
+    char temporary[TEMPORARY_NAME_MAX];
+    _cleanup_fd_ int old = -1, fresh = -1;
+    struct wire_field data = {0};
+    struct wire_frame next;
+    struct stat st;
+    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0644) & 0777;
+    wire_find(f, WIRE_K_DATA, &data);
+    uint64_t size = wire_find_u64(f, WIRE_K_SIZE, data.size), done = data.size;
+    if (done > size)
+        return -EINVAL;
+    /* Looks before it opens: a FIFO or a device is never opened. What cannot be read differs. */
+    bool alike = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+                 (uint64_t)st.st_size == size && (st.st_mode & 07777) == mode &&
+                 content_open(dir, name, &old) >= 0;
+    bool alone = alike && st.st_nlink == 1; /* a file with other names could be written by those */
+    *ret_differs = !alike;
+    if (alone && done == size && content_holds(old, data.data, data.size))
+        return 0;
 
-/* From here on it is written anew; what was the same so far is copied. */
-static int stage_file_renew(struct stage_file *p)
-{
-    int r = stage_remove(p->dir, p->name);
+    int r = temporary_open(dir, temporary, &fresh);
     if (r < 0)
         return r;
-    p->fresh = openat(p->dir, p->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (p->fresh < 0)
-        return -errno;
-    for (off_t at = 0; p->old >= 0 && (uint64_t)at < p->at;) {
-        ssize_t n = sendfile(p->fresh, p->old, &at, (size_t)(p->at - (uint64_t)at));
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
+    r = io_write_all(fresh, data.data, data.size);
+    while (r == 0 && done < size) {
+        if (wire_read(s->call->in, &next) <= 0 || next.type != WIRE_DATA ||
+            !wire_find(&next, WIRE_K_DATA, &data) || data.size == 0)
+            r = -EPROTO;
+        else
+            r = data.size > size - done ? -EINVAL : io_write_all(fresh, data.data, data.size);
+        done += data.size;
     }
-    cleanup_close(&p->old);
-    p->old = -1;
-    return 0;
-}
-
-static int stage_file_bytes(struct stage_file *p, const uint8_t *bytes, size_t n)
-{
-    char piece[PIECE];
-    int r = 0;
-    if (n > p->size - p->at)
-        return -EINVAL;
-    for (size_t done = 0; p->old >= 0 && done < n;) {
-        size_t want = n - done < sizeof piece ? n - done : sizeof piece;
-        if (io_read_at(p->old, piece, want, p->at + done) != (ssize_t)want ||
-            memcmp(piece, bytes + done, want) != 0) {
-            p->differs = true;
-            r = stage_file_renew(p);
-            break;
-        }
-        done += want;
-    }
-    if (r == 0 && p->old < 0)
-        r = io_write_all(p->fresh, bytes, n);
-    p->at += n;
-    return r;
-}
-
-/* What does not fit into the ENTRY follows in DATA frames, which are read to their end. */
-static int stage_put_file(struct stage *s, struct stage_file *p, mode_t mode,
-                          const struct wire_field *data)
-{
-    struct stat st;
-    /* Looks before it opens: a FIFO or a device is never opened. */
-    p->existed = fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    int r = p->existed || errno == ENOENT ? 0 : -errno;
-    if (p->existed && S_ISREG(st.st_mode) && (uint64_t)st.st_size == p->size &&
-        (st.st_mode & 07777) == mode)
-        p->old = openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    p->differs = p->old < 0; /* also what cannot be read */
-    if (r == 0 && p->differs)
-        r = stage_file_renew(p);
-    if (r == 0)
-        r = stage_file_bytes(p, data->data, data->size);
-    for (uint64_t at = data->size; at < p->size;) {
-        struct wire_frame f;
-        struct wire_field more = {0};
-        if (wire_read(s->call->in, &f) <= 0 || f.type != WIRE_DATA ||
-            !wire_find(&f, WIRE_K_DATA, &more) || more.size == 0)
-            return -EPROTO;
-        if (r == 0)
-            r = stage_file_bytes(p, more.data, more.size);
-        at += more.size;
-    }
-    if (r == 0 && p->at != p->size)
-        r = -EINVAL;
-    /* A file with other names could be written by those. */
-    if (r == 0 && p->old >= 0 && st.st_nlink > 1)
-        r = stage_file_renew(p);
-    if (r == 0 && p->fresh >= 0 && fchmod(p->fresh, mode) < 0)
+    if (r == 0 && fchmod(fresh, mode) < 0)
         r = -errno;
+    if (r == 0) {
+        *ret_differs = !alike || content_same(old, fresh) <= 0;
+        if (*ret_differs || !alone) {
+            r = stage_remove(dir, name);
+            if (r == 0)
+                return sys_renameat2(dir, temporary, dir, name, 0) < 0 ? -errno : 0;
+        }
+    }
+    unlinkat(dir, temporary, 0);
     return r;
 }
 
-static int stage_put_link(struct stage_file *p, const struct wire_field *data)
+static int stage_put_link(int dir, const char *name, const struct wire_frame *f, bool *ret_differs)
 {
-    char target[PATH_MAX], there[PATH_MAX];
-    struct stat st;
-    if (data->size == 0 || data->size >= sizeof target || memchr(data->data, 0, data->size))
+    _cleanup_free_ char *target = wire_find_str(f, WIRE_K_DATA), *there = NULL;
+    if (!target || !*target || strlen(target) >= PATH_MAX)
         return -EINVAL;
-    memcpy(target, data->data, data->size);
-    target[data->size] = 0;
-    p->existed = fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    ssize_t n = p->existed ? readlinkat(p->dir, p->name, there, sizeof there) : -1;
-    if (n >= 0 && (size_t)n == data->size && memcmp(there, target, (size_t)n) == 0)
-        return 0;
-    p->differs = true;
-    int r = stage_remove(p->dir, p->name);
-    return r < 0 ? r : symlinkat(target, p->dir, p->name) < 0 ? -errno : 0;
+    *ret_differs = content_read_link(dir, name, &there) < 0 || strcmp(there, target) != 0;
+    int r = *ret_differs ? stage_remove(dir, name) : 0;
+    return *ret_differs && r == 0 && symlinkat(target, dir, name) < 0 ? -errno : r;
 }
 
 /* The file or link of one ENTRY, whose path must sort after the one before. */
 static int stage_put(struct stage *s, const struct wire_frame *f, struct error *err)
 {
-    _cleanup_(stage_file_close) struct stage_file p = {.old = -1, .fresh = -1};
-    struct wire_field field = {0}, data = {0};
+    _cleanup_fd_ int dir = -1;
+    struct wire_field field = {0};
+    struct stat st;
     size_t count = s->files.count;
     int r = wire_find(f, WIRE_K_PATH, &field) ? stage_paths_add(&s->files, &field, STAGE_FILES_MAX)
                                               : -EINVAL;
@@ -373,39 +401,39 @@ static int stage_put(struct stage *s, const struct wire_frame *f, struct error *
         return error_set(err, EINVAL, "a file to stage has no path beneath the workspace");
     if (r < 0)
         return error_errno(err, -r, "too many files to stage");
-    const char *path = s->files.items[count];
+    const char *path = s->files.items[count], *name = relpath_name(path);
     if (count && strcmp(s->files.items[count - 1], path) >= 0)
         return error_set(err, EINVAL, "%.400s: the files to stage do not come in order", path);
 
-    wire_find(f, WIRE_K_DATA, &data);
-    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0644);
-    r = stage_open_parent(s, path);
-    p.dir = s->folder;
-    p.name = relpath_name(path);
-    p.size = wire_find_u64(f, WIRE_K_SIZE, data.size);
-    if (r == 0)
-        r = S_ISLNK(mode) ? stage_put_link(&p, &data) : stage_put_file(s, &p, mode & 0777, &data);
+    bool differs = false, existed = false, missed = false;
+    r = stage_open_parent(s, s->call->root_path, path, true, &dir);
+    if (r == 0) {
+        existed = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        r = S_ISLNK((mode_t)wire_find_u64(f, WIRE_K_MODE, 0))
+                ? stage_put_link(dir, name, f, &differs)
+                : stage_put_file(s, dir, name, f, &differs);
+    }
     if (r < 0)
         return error_errno(err, -r, "cannot stage %.400s", path);
-    bool missed = false; /* it was to be there */
-    for (size_t i = 0; !missed && i < s->own.count; i++)
+    for (size_t i = 0; !missed && i < s->own.count; i++) /* it should have been there */
         missed = strcmp(path, s->own.items[i]) == 0 || is_beneath(path, s->own.items[i]);
-    if (p.differs && (p.existed || missed))
-        stage_report(s, p.existed ? WIRE_MODIFIED : WIRE_DELETED, path, false);
+    if (differs && (existed || missed))
+        stage_report(s, existed ? WIRE_MODIFIED : WIRE_DELETED, path, false);
     return 0;
 }
 
-static int sweep_folder(struct stage *s, int dir, struct buf *path);
-
 /*
- * What else lies at the paths of `own` is removed and reported. Only folders that hold files of the
- * host are entered, so the depth is that of the host's paths. Everything else is removed at once,
- * however deep it is, and reported as one thing. `path` is that of the entry.
+ * Removes and reports what the host did not send. Only folders that hold files of the host are
+ * entered, so the depth is that of the host's paths. Everything else is removed at once, however
+ * deep it is, and reported as one thing. `path` is that of the entry.
  */
-static int sweep_entry(struct stage *s, int dir, const char *name, struct buf *path)
+static int stage_sweep(struct stage *s, int dir, const char *name, struct buf *path)
 {
-    const char *full = buf_cstr(path);
+    _Alignas(struct dirent64) char space[4096];
+    _cleanup_fd_ int place = -1, child = -1;
     struct stat st;
+    size_t base = path->len;
+    const char *full = buf_cstr(path);
     if (!full)
         return -ENOMEM;
     if (strcmp(stage_lower_bound(s, full, 0), full) == 0)
@@ -416,55 +444,47 @@ static int sweep_entry(struct stage *s, int dir, const char *name, struct buf *p
         stage_report(s, WIRE_ADDED, full, S_ISDIR(st.st_mode));
         return stage_remove(dir, name);
     }
-    _cleanup_fd_ int place = -1, child = -1;
     int r = stage_open_folder(dir, name, &place);
     if (r < 0)
         return r;
     child = openat(place, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return child < 0 ? -errno : sweep_folder(s, child, path);
-}
-
-static int sweep_folder(struct stage *s, int dir, struct buf *path)
-{
-    _Alignas(struct dirent64) char space[4096];
-    size_t base = path->len;
-    for (;;) {
-        ssize_t got = sys_getdents64(dir, space, sizeof space);
-        if (got <= 0)
-            return got < 0 ? -errno : 0;
+    if (child < 0)
+        return -errno;
+    for (ssize_t got; (got = sys_getdents64(child, space, sizeof space)) != 0;) {
+        if (got < 0)
+            return -errno;
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *entry = (const struct dirent64 *)(space + at);
             at += entry->d_reclen;
             if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                 continue;
             buf_printf(path, "/%s", entry->d_name);
-            int r = path->failed ? -ENAMETOOLONG : sweep_entry(s, dir, entry->d_name, path);
+            r = path->failed ? -ENAMETOOLONG : stage_sweep(s, child, entry->d_name, path);
             path->len = base;
             if (r < 0)
                 return r;
         }
     }
+    return 0;
 }
 
 int stage_serve(struct file_call *c, struct error *err)
 {
-    _cleanup_(stage_free) struct stage s = {.call = c, .folder = -1};
+    struct stage s = {.call = c};
     struct wire_field field;
     struct wire_frame f;
-    int r;
     for (size_t at = 0; wire_next(&c->request, &at, &field);) {
-        _cleanup_free_ char *path = strndup((const char *)field.data, field.size);
         if (field.key != WIRE_K_CLEAR && field.key != WIRE_K_OWN)
             continue;
-        if (field.key == WIRE_K_CLEAR)
-            r = path ? stage_clear(path) : -ENOMEM;
-        else
-            r = stage_paths_add(&s.own, &field, STAGE_ROOTS_MAX);
-        if (r < 0 && field.key == WIRE_K_CLEAR)
+        _cleanup_free_ char *path = strndup((const char *)field.data, field.size);
+        bool clear = field.key == WIRE_K_CLEAR;
+        int r = !path   ? -ENOMEM
+                : clear ? stage_clear(path)
+                        : stage_paths_add(&s.own, &field, STAGE_ROOTS_MAX);
+        if (r == -EINVAL && !clear)
+            return error_set(err, EINVAL, "%.400s: is no path beneath the workspace", path);
+        if (r < 0 && clear)
             return error_errno(err, -r, "cannot clear %.400s", path ? path : "");
-        if (r == -EINVAL)
-            return error_set(err, EINVAL, "%.400s: is no path beneath the workspace",
-                             path ? path : "");
         if (r < 0)
             return error_errno(err, -r, "too many paths to stage");
     }
@@ -473,7 +493,7 @@ int stage_serve(struct file_call *c, struct error *err)
             return error_set(err, EPROTO, "the files to stage broke off");
         if (wire_find_u64(&f, WIRE_K_EOF, 0))
             break;
-        r = stage_put(&s, &f, err);
+        int r = stage_put(&s, &f, err);
         if (r < 0)
             return r;
     }
@@ -482,9 +502,9 @@ int stage_serve(struct file_call *c, struct error *err)
         _cleanup_fd_ int dir = -1;
         _cleanup_buf_ struct buf path = BUF_INIT(RELPATH_MAX);
         buf_append_str(&path, own);
-        r = stage_walk(&s, c->root_path, own, false, &dir);
+        int r = stage_open_parent(&s, c->root_path, own, false, &dir);
         if (r == 0)
-            r = sweep_entry(&s, dir, relpath_name(own), &path);
+            r = stage_sweep(&s, dir, relpath_name(own), &path);
         if (r < 0)
             return error_errno(err, -r, "cannot put %.400s back", own);
     }

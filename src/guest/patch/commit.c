@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "file_write.h"
 #include "io.h"
 #include "patch.h"
 #include "relpath.h"
@@ -58,7 +57,7 @@ static int commit_stage(const struct worktree *w, const struct worktree_file *f,
         r = commit_open_folder(w, f->path, n, &dir);
     } while ((r == -ENOENT || r == -ENOTDIR) && n > 0);
     if (r >= 0)
-        r = write_target_open_temporary(dir, s->name, &fd);
+        r = temporary_open(dir, s->name, &fd);
     if (r < 0)
         return r;
     s->folder = n;

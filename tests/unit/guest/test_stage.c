@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "diff/empty.h"
+#include "diff/content.h"
 #include "file.h"
 #include "wire.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "line_scan.h"
+#include "file.h"
 #include "wire.h"
 
 static struct line_got scan(const char *text, size_t n, struct line_want want, const char *lines)
