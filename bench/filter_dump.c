@@ -3,7 +3,7 @@
 #include <err.h>
 #include <unistd.h>
 
-#include "filter.h"
+#include "confine.h"
 #include "io.h"
 #include "banned.h"
 

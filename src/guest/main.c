@@ -140,7 +140,7 @@ static int guest_serve(int control, int listener, const char **ret_call)
 
 int main(int argc, char **argv)
 {
-    /* As a helper of the host, not in a box: writes one line to a file of /proc (group_map.c of the
+    /* As a helper of the host, not in a box: writes one line to a file of /proc (idmap.c of the
      * host). It runs as another group of its user's and does nothing else. */
     if (argc == 4 && strcmp(argv[1], "map-group") == 0) {
         int fd = open(argv[2], O_WRONLY | O_CLOEXEC);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cause.h"
-#include "helper.h"
+#include "plan.h"
 #include "io.h"
 #include "text.h"
 #include "banned.h"

@@ -1,7 +1,7 @@
 /*
  * Whose is a box? Inside it is one user, agent (1000). Started by an ordinary user, that is the
  * user's own id, the only one the kernel lets them map; its group is that of the workspace if the
- * user is in it (group_map.c). Started by root it is an id that is nobody's on the host and no
+ * user is in it. Started by root it is an id that is nobody's on the host and no
  * other box's (in a container with few ids: the highest of these, for all boxes), and the folders
  * shown to the box are id-mapped, so that their owner appears as agent and what agent writes comes
  * out owned as the folder is.
@@ -67,7 +67,7 @@ void owner_map_family(uint32_t agent, char ret[OWNER_MAP]);
 void owner_map_folder(uint32_t owner, uint32_t agent, char ret[OWNER_MAP]);
 
 /*
- * Boxes in a folder of a group (group_map.c). A user namespace of an ordinary user maps one group,
+ * Boxes in a folder of a group. A user namespace of an ordinary user maps one group,
  * and the kernel accepts only the one that the writer of the map runs as. So that the files of a
  * project that belongs to another of the user's groups can be changed, a helper that runs as that
  * group writes the map.

@@ -17,8 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "etc_view.h"
-#include "helper.h"
+#include "layout.h"
+#include "plan.h"
 #include "host_cgroup.h"
 #include "io.h"
 #include "net_policy.h"

@@ -15,7 +15,7 @@
 #include "box.h"
 #include "cause.h"
 #include "cgroup.h"
-#include "helper.h"
+#include "plan.h"
 #include "host_cgroup.h"
 #include "idmap.h"
 #include "layout.h"

@@ -14,7 +14,7 @@
 
 #include "cause.h"
 #include "cleanup.h"
-#include "helper.h"
+#include "plan.h"
 #include "idmap.h"
 #include "spawn.h"
 #include "banned.h"

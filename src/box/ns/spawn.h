@@ -4,7 +4,7 @@
  *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace,
  *                           executes stage 0 (if there is one), enters the mount namespace it
  *                           starts from, executes stage 1
- *                              ├─ clone ──> makes the network (helper.h)
+ *                              ├─ clone ──> makes the network (plan.h)
  *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: executes
  *                                         stage 2, becomes the guest
  *
@@ -27,7 +27,7 @@ struct spawn {
     int birthplace;  /* the control group to be born in (version 2), or -1 */
     double cpus;     /* without a cgroup: run on that many processors only; 0: all */
     int control;     /* the guest's end */
-    bool outer_proc; /* process 1 may not mount its procfs: a helper does (helper.h) */
+    bool outer_proc; /* process 1 may not mount its procfs: a helper does (plan.h) */
 };
 
 /* A process 1 that is on its way. */

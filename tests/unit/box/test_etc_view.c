@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "etc_view.h"
+#include "layout.h"
 
 #define FILE_OPEN (S_IFREG | 0644)
 #define DIR_OPEN  (S_IFDIR | 0755)

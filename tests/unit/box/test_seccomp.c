@@ -30,7 +30,7 @@
 #include <linux/netlink.h>
 
 #include "cleanup.h"
-#include "filter.h"
+#include "confine.h"
 #include "policy.h"
 #include "sys.h"
 

@@ -247,7 +247,7 @@ int main(int argc, char **argv)
     FILE *f = fopen(argv[2], "we");
     if (!f)
         die("%s: %s", argv[2], strerror(errno));
-    fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"filter.h\"\n", f);
+    fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"confine.h\"\n", f);
     generate(f, arch, false, true, "seccomp_filter");
     generate(f, arch, false, false, "seccomp_unheard_filter");
     generate(f, arch, true, false, "seccomp_diff_worker_filter");

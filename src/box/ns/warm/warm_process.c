@@ -1,6 +1,6 @@
 /*
  * Warm processes from the host's side: started, watched until they are ready, sent into boxes,
- * ended. What happens in the process itself is in module.c and module_child.c.
+ * ended. What happens in the process itself is in module.c.
  *
  * A run is a command of the box that the guest did not start but takes in (guest/exec):
  *
