@@ -45,6 +45,8 @@ int main(int argc, char **argv)
         json_t *message = answer(i);
         before = clock_now();
         int r = history_append(h, message, &err);
+        if (r == 0)
+            r = history_sync(h, &err);
         int64_t took = clock_now() - before;
         json_decref(message);
         if (r < 0)

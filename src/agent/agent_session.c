@@ -187,8 +187,6 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
     }
     if (r == 0)
         r = agent_use_model(a, &spec, err);
-    if (r == 0)
-        history_defer(a->history);
     if (r == 0 && a->folder_known && !a->folder_replaced)
         a->watch = folder_watch_new(a->box_options.workspace);
     if (r < 0) {

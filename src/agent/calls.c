@@ -226,7 +226,7 @@ static int calls_run_all(struct calls *s, struct error *err)
         bool changes = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS);
         int r = changes ? turn_snapshot(a, err) : 0;
         if (r == 0 && c->tool->flags & TOOL_HOST)
-            r = history_settle(a->history, err);
+            r = history_sync(a->history, err);
         if (r < 0)
             return r;
         for (n = 0; i + n < s->n && n < PARALLEL_MAX && c[n].tool; n++)

@@ -188,8 +188,6 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
     if (r == 0 && turn > 0)
         r = history_copy_until(a->history, turn, b->history, err);
     if (r == 0)
-        history_defer(b->history);
-    if (r == 0)
         r = agent_use_model(b, &a->spec, err);
     if (r == 0 && history_count(b->history) > 0) {
         agent_restore_usage(b);

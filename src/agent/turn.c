@@ -2,9 +2,8 @@
  * One turn: the person's words, then, while the model asks for tools, run them and answer.
  *
  * An answer is in the history before its calls run, and the results are as soon as all are there.
- * So whatever stops hutch in between, the next start finds which calls were running. The disk has
- * it a few milliseconds later (history_defer), at the latest when the turn ends, and before a call
- * that reaches out of the box.
+ * So whatever stops hutch in between, the next start finds which calls were running. It is synced to
+ * disk when the turn ends, and before a call that reaches out of the box.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -287,7 +286,7 @@ static int turn_finish(struct agent *a, int r, struct error *err)
     if (r < 0)
         return r;
     if (saved == 0)
-        saved = history_settle(a->history, err);
+        saved = history_sync(a->history, err);
     agent_emit(a, &(struct agent_event){
                       .kind = AGENT_DONE, .stop = t->stop, .why = t->why[0] ? t->why : NULL});
     return saved;

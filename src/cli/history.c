@@ -10,7 +10,6 @@
 #include "command_options.h"
 #include "commands.h"
 #include "history.h"
-#include "history_export.h"
 #include "json.h"
 #include "memory.h"
 #include "options.h"

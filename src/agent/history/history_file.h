@@ -34,7 +34,6 @@ int index_add(struct history_index *x, const json_t *message, uint64_t offset, s
 
 /* Decides again which messages count: after an undo, or after a whole file. */
 void index_settle(struct history_index *x);
-void index_free(struct history_index *x);
 
 /* A file as it was found. */
 struct loaded {
@@ -65,21 +64,13 @@ struct history {
     size_t count;       /* of the index, what is in the file */
     uint64_t end, size; /* where the next message goes; of the file, as we left it */
     char *trouble;
-    bool deferred; /* a thread syncs */
-    struct history_syncer *syncer;
+    bool unsynced, folder_unsynced;
 };
 
 struct history *history_alloc(struct error *err);
 
-/* Syncs what was written, or has the thread do it; `named`: the folder, too. */
-int history_sync(struct history *h, bool named);
-void history_end_sync(struct history *h);
-
 /* What precedes the messages. */
 int history_put_head(const json_t *head, struct buf *b);
-
-/* Writes all of it at an offset; 0 or a negative errno. */
-int history_write_at(int fd, const void *data, size_t n, uint64_t offset);
 
 /* Makes the file end behind its last message, as it should. */
 int history_close_file(struct history *h);

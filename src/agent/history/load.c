@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "history_file.h"
+#include "io.h"
 #include "json.h"
 #include "banned.h"
 
@@ -36,7 +37,6 @@
 #define NAME_BYTES 32
 #define MEMBER_MAX (64u << 10)
 #define HEAD_MAX   64
-#define COPY_PIECE (256u << 10)
 #define KEPT_MAX   100
 
 struct reader {
@@ -68,12 +68,9 @@ static bool reader_more(struct reader *r)
         r->data = data;
         r->cap = cap;
     }
-    ssize_t n;
-    do
-        n = pread(r->fd, r->data + r->len, r->cap - r->len, (off_t)(r->base + r->len));
-    while (n < 0 && errno == EINTR);
+    ssize_t n = io_read_at(r->fd, r->data + r->len, r->cap - r->len, r->base + r->len);
     if (n < 0)
-        r->failed = -errno;
+        r->failed = (int)n;
     r->len += n > 0 ? (size_t)n : 0;
     return n > 0;
 }
@@ -299,25 +296,8 @@ int history_load(int fd, const char *name, struct loaded *l, struct error *err)
 void loaded_free(struct loaded *l)
 {
     json_decref(l->head);
-    index_free(&l->index);
+    free(l->index.entries);
     l->head = NULL;
-}
-
-static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64_t *at)
-{
-    _cleanup_free_ char *piece = malloc(COPY_PIECE);
-    while (piece && n > 0) {
-        ssize_t got = pread(from, piece, n < COPY_PIECE ? n : COPY_PIECE, (off_t)offset);
-        if (got <= 0)
-            return got < 0 ? -errno : -ESTALE;
-        int r = history_write_at(to, piece, (size_t)got, *at);
-        if (r < 0)
-            return r;
-        offset += (uint64_t)got;
-        *at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return piece ? 0 : -ENOMEM;
 }
 
 /* Writes the readable messages to another file. */
@@ -327,15 +307,20 @@ static int repair_copy(struct history *h, int fd)
     int r = history_put_head(h->head, &head);
     uint64_t at = head.len;
     if (r == 0)
-        r = history_write_at(fd, head.data, head.len, 0);
+        r = io_write_at(fd, head.data, head.len, 0);
     for (size_t i = 0; r == 0 && i < h->index.count; i++) {
         struct history_entry *e = &h->index.entries[i];
-        r = history_write_at(fd, i ? ",\n" : "\n", i ? 2 : 1, at);
+        r = io_write_at(fd, i ? ",\n" : "\n", i ? 2 : 1, at);
         at += i ? 2 : 1;
-        uint64_t offset = at;
+        _cleanup_free_ char *text = malloc(e->length);
+        if (r == 0 && !text)
+            r = -ENOMEM;
+        if (r == 0 && io_read_at(h->fd, text, e->length, e->offset) != (ssize_t)e->length)
+            r = -ESTALE;
         if (r == 0)
-            r = repair_copy_bytes(h->fd, e->offset, e->length, fd, &at);
-        e->offset = offset;
+            r = io_write_at(fd, text, e->length, at);
+        e->offset = at;
+        at += e->length;
     }
     if (r < 0)
         return r;

@@ -19,10 +19,10 @@
  * "summary" {"until": index of the first message it does not cover, "text"}, "plan" {"items"},
  * "applied", "cleared", "note", …
  *
- * Appending is one write over what closes the file and one fdatasync, in time proportional to the
- * message. Nothing before that place is ever rewritten, so only the last write can be torn by a
- * crash: loading cuts it off, reports it, and loses nothing else. "totals" serve lists of sessions;
- * opening a session ignores them. An open session is locked (flock); a second program gets an error
+ * Appending is one write over what closes the file, in time proportional to the message. Nothing
+ * before that place is ever rewritten, so a crash of hutch can tear only the last write: loading
+ * cuts it off, reports it, and loses nothing else. history_sync() makes it safe from a loss of
+ * power, too. "totals" serve lists of sessions; opening a session ignores them. An open session is locked (flock); a second program gets an error
  * that names the first.
  *
  * A file of millions of tokens is not held in memory: history_open() keeps an index (offset,
@@ -40,6 +40,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "error.h"
@@ -112,15 +113,12 @@ const json_t *history_head(
     const struct history *h); /* the file's members but "messages" and "totals" */
 void history_totals(const struct history *h, struct history_totals *ret);
 
-/* Appends a message and syncs; sets its "time" if it has none. After a failure (-ENOSPC, …) the
- * file is as it was before, and the caller may try again. -ESTALE: another program changed it. */
+/* Appends a message; sets its "time" if it has none. After a failure (-ENOSPC, …) the file is as it
+ * was before, and the caller may try again. -ESTALE: another program changed it. */
 int history_append(struct history *h, json_t *message, struct error *err);
 
-/* From now on appending does not wait for the disk: a thread syncs, in the order of the messages.
- * history_settle() and history_close() wait until all is on disk. The next call returns a failure
- * of the thread. */
-void history_defer(struct history *h);
-int history_settle(struct history *h, struct error *err);
+/* Waits until all messages are on disk. history_close() does so, too. */
+int history_sync(struct history *h, struct error *err);
 
 /* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it),
  * except which box it has. A fork of that box still has the snapshots. Summaries get the new
@@ -157,3 +155,37 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
  * tool calls as name and input, results as their text. */
 struct buf;
 int history_text(const json_t *message, struct buf *ret);
+
+/* A session for people: a sequence of pieces, which the terminal, Markdown and HTML show each in
+ * their way. A call comes together with its result, although a history has them in two messages. */
+enum piece_kind {
+    PIECE_PERSON,   /* text: what the person said */
+    PIECE_ANSWER,   /* text: Markdown of the model */
+    PIECE_THINKING, /* text */
+    PIECE_CALL,     /* name, brief, input; text: the result; failed; answered */
+    PIECE_IMAGE,    /* name: its type; text: base64 */
+    PIECE_NOTE,     /* name: the kind of one of hutch's own messages; text */
+};
+
+struct piece {
+    enum piece_kind kind;
+    size_t message;
+    unsigned turn;
+    bool counts; /* neither undone nor cleared */
+    bool undone;
+    bool failed, answered;
+    const char *time, *name, *brief, *input; /* or NULL */
+    const char *text; /* n bytes of UTF-8, with a NUL behind them; untrusted */
+    size_t n;
+};
+
+struct piece_sink {
+    int (*piece)(void *data, const struct piece *p); /* 0, or a negative errno that ends it */
+    void *data;
+};
+
+/* Passes on all pieces, in order; without `full` only those that count. */
+int history_pieces(struct history *h, bool full, const struct piece_sink *sink, struct error *err);
+
+/* Writes a session as Markdown, or as one HTML page with everything in it. */
+int history_export(struct history *h, bool html, FILE *out, struct error *err);

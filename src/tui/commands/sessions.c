@@ -7,7 +7,7 @@
 #include "thread.h"
 #include "json.h"
 #include "conversation.h"
-#include "history_export.h"
+#include "history.h"
 #include "summary.h"
 #include "options.h"
 #include "banned.h"
