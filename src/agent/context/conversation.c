@@ -3,7 +3,12 @@
  * every call answered right behind it, by what the history has or by a note that it was
  * interrupted; no answer to anything that was not asked.
  *
- * Where older messages are left out, it begins with the person's own words, verbatim, and the
+ * Messages are shown without what a provider would refuse (empty texts, blocks of no known kind);
+ * what is too long is cut in its middle, with a note about how to get it back. A stub is the same
+ * with very little left. The history has it all; it may have been edited by hand, so nothing here
+ * relies on its shape.
+ *
+ * Where older messages are left out, the view begins with the person's own words, verbatim, and the
  * summary. Summaries lose words, rules above all ("never touch the migrations"), so words are not
  * left to them: the first and the latest are there in full, and of the others the newest as far as
  * the budget goes.
@@ -12,9 +17,191 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "conversation.h"
-#include "view.h"
+#include "text.h"
 #include "banned.h"
+
+#define STUB_OUTPUT 1200 /* output as short as this stays whole */
+#define STUB_PART   400  /* what a stub keeps of either end */
+#define STUB_INPUT  2000 /* strings in the input of a call */
+#define DEPTH_MAX   16
+#define INTERRUPTED                                                                                \
+    "interrupted: hutch stopped before this call returned. It may have run in part: check before " \
+    "you repeat it."
+
+/* What of a message is shown. */
+struct form {
+    size_t index;  /* of the message */
+    size_t words;  /* the most bytes of a text of the person */
+    size_t said;   /* of the model */
+    size_t output; /* of one text of a result, or of a string of a call's input */
+    bool stub;
+    bool thoughts; /* are shown */
+};
+
+/* Cuts at the end of a line if one ends in the kept part's half towards the gap, else at a
+ * character. */
+json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note)
+{
+    if (n <= head + tail)
+        return json_stringn(text, n);
+    if (head > 0) {
+        head -= utf8_cut_end((const uint8_t *)text, head);
+        const char *line = memrchr(text, '\n', head);
+        if (line && (size_t)(line + 1 - text) > head / 2)
+            head = (size_t)(line + 1 - text);
+    }
+    if (tail > 0) {
+        tail -= utf8_cut_start((const uint8_t *)text + n - tail, tail);
+        const char *line = memchr(text + n - tail, '\n', tail);
+        if (line && (size_t)(text + n - line - 1) > tail / 2)
+            tail = (size_t)(text + n - line - 1);
+    }
+    _cleanup_buf_ struct buf b = BUF_INIT(head + tail + strlen(note) + 100);
+    buf_append(&b, text, head);
+    buf_printf(&b, "%s[%zu bytes %s]%s", head > 0 && text[head - 1] != '\n' ? "\n" : "",
+               n - head - tail, note, tail > 0 ? "\n" : "");
+    buf_append(&b, text + n - tail, tail);
+    return b.failed ? NULL : json_stringn((const char *)b.data, b.len);
+}
+
+/* A text block with at most `max` bytes of a text; NULL if there is none. */
+static json_t *form_text(const json_t *text, size_t max, const char *note)
+{
+    size_t n = json_string_length(text);
+    json_t *cut = n ? form_cut(json_string_value(text), n, max * 2 / 3, max / 3, note) : NULL;
+    return cut ? json_pack("{s:s, s:o}", "type", "text", "text", cut) : NULL;
+}
+
+/* An image becomes a word about it in a stub. */
+static json_t *form_image(const json_t *block, const struct form *f)
+{
+    if (!json_get_string(block, "mime") || !json_get_string(block, "data"))
+        return NULL;
+    return f->stub ? text_block("[an image was here]") : json_incref((json_t *)block);
+}
+
+static json_t *form_result(const json_t *block, const struct form *f)
+{
+    char note[320], of_call[160] = "";
+    const char *id = json_get_string(block, "tool_use_id");
+    size_t i;
+    json_t *part, *content = id ? json_array() : NULL;
+    if (!content)
+        return NULL;
+    /* An id can stand in a sentence only if it is plain: it came from a model. */
+    size_t plain =
+        strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
+    if (plain > 0 && plain <= 128 && !id[plain])
+        snprintf(of_call, sizeof of_call, ", \"call\": \"%s\"", id);
+    snprintf(note, sizeof note,
+             "of this output left out; memory {\"message\": %zu%s} gets them back", f->index,
+             of_call);
+    json_array_foreach(json_object_get(block, "content"), i, part)
+    {
+        const json_t *text = json_object_get(part, "text");
+        bool cut = f->stub && json_string_length(text) > STUB_OUTPUT;
+        json_t *shown = block_is(part, "image")
+                            ? form_image(part, f)
+                            : form_text(text, cut ? 2 * STUB_PART : f->output, note);
+        if (shown)
+            json_array_append_new(content, shown);
+    }
+    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
+                     content, "is_error", json_get_bool(block, "is_error"));
+}
+
+/* A copy with its long strings cut. */
+static json_t *form_cut_strings(const json_t *value, size_t max, const char *note, int depth)
+{
+    size_t i;
+    const char *name;
+    json_t *one, *made;
+    if (json_is_string(value))
+        return form_cut(json_string_value(value), json_string_length(value), max * 2 / 3, max / 3,
+                        note);
+    if (depth >= DEPTH_MAX || (!json_is_array(value) && !json_is_object(value)))
+        return json_incref((json_t *)value);
+    made = json_is_array(value) ? json_array() : json_object();
+    json_array_foreach(value, i, one)
+        json_array_append_new(made, form_cut_strings(one, max, note, depth + 1));
+    json_object_foreach((json_t *)value, name, one)
+        json_object_set_new(made, name, form_cut_strings(one, max, note, depth + 1));
+    return made;
+}
+
+/* NULL: it is not shown. */
+static json_t *form_block(const json_t *block, bool assistant, const struct form *f)
+{
+    char note[160];
+    if (block_is(block, "text")) {
+        const json_t *text = json_object_get(block, "text");
+        const char *s = json_string_value(text);
+        if (!s || strspn(s, " \t\r\n") == json_string_length(text))
+            return NULL;
+        snprintf(note, sizeof note,
+                 "of this text left out; memory {\"message\": %zu} gets them back", f->index);
+        return form_text(text, assistant ? f->said : f->words, note);
+    }
+    if (assistant && block_is(block, "tool_use")) {
+        const json_t *input = json_object_get(block, "input");
+        const json_t *bad = json_object_get(block, "bad_input");
+        size_t max = f->stub && f->output > STUB_INPUT ? STUB_INPUT : f->output;
+        if (!json_get_string_or(block, "id", "")[0] || !json_get_string_or(block, "name", "")[0] ||
+            !json_is_object(input))
+            return NULL;
+        snprintf(note, sizeof note,
+                 "of this input left out by hutch; memory {\"message\": %zu} gets them back",
+                 f->index);
+        json_t *copy = json_copy((json_t *)block);
+        json_object_set_new(copy, "input", form_cut_strings(input, max, note, 0));
+        if (bad)
+            json_object_set_new(copy, "bad_input", form_cut_strings(bad, max, note, 0));
+        return copy;
+    }
+    if (assistant && (block_is(block, "thinking") || block_is(block, "other")))
+        return f->thoughts && json_get_string(block, "from") ? json_incref((json_t *)block) : NULL;
+    if (!assistant && block_is(block, "tool_result"))
+        return form_result(block, f);
+    return !assistant && block_is(block, "image") ? form_image(block, f) : NULL;
+}
+
+static size_t form_limit(size_t value, size_t max)
+{
+    return value < 2048 ? 2048 : value > max ? max : value;
+}
+
+/* Limits are in bytes, of which a token has about three: what the person says is cut only where it
+ * would fill the window alone. */
+int form_show(const struct context *c, size_t index, json_t **ret, struct error *err)
+{
+    size_t span = (size_t)c->span, i;
+    const struct form f = {.index = index,
+                           .words = form_limit(span * 3, 8u << 20) >> c->squeeze,
+                           .said = form_limit(span, 8u << 20) >> c->squeeze,
+                           .output = form_limit(span * 3 / 10, 256u << 10) >> c->squeeze,
+                           .stub = index < c->stubs,
+                           .thoughts = index >= c->thoughts};
+    _cleanup_json_ json_t *message = NULL;
+    int r = history_read(c->h, index, &message, err);
+    if (r < 0)
+        return r;
+    json_t *block, *content = json_array();
+    bool assistant = strcmp(json_get_string_or(message, "role", ""), "assistant") == 0;
+    json_array_foreach(json_object_get(message, "content"), i, block)
+    {
+        json_t *shown = form_block(block, assistant, &f);
+        if (shown)
+            json_array_append_new(content, shown);
+    }
+    json_t *made =
+        json_pack("{s:s, s:o}", "role", assistant ? "assistant" : "user", "content", content);
+    if (!made)
+        return error_set(err, ENOMEM, "out of memory");
+    *ret = made;
+    return 0;
+}
 
 /* The person's words of message i, at most max bytes: a new string, NULL if there are none. */
 static json_t *words_read(struct context *c, size_t i, size_t max)
@@ -109,10 +296,6 @@ int context_make_head(struct context *c, struct error *err)
     return 0;
 }
 
-#define INTERRUPTED                                                                                \
-    "interrupted: hutch stopped before this call returned. It may have run in part: check before " \
-    "you repeat it."
-
 struct emitter {
     json_t *out;
     json_t *pending; /* ids of calls that wait for their results, in order; an array */
@@ -130,36 +313,25 @@ static json_t *emitter_content(struct emitter *e, const char *role)
     return json_object_get(json_array_get(e->out, n - 1), "content");
 }
 
-/* The block that answers this call, among those of the items [first, end). */
-static json_t *items_find_result(const struct context *c, size_t first, size_t end, const char *id)
-{
-    for (size_t i = first; i < end; i++) {
-        size_t k;
-        json_t *block;
-        json_array_foreach(json_object_get(c->items[i].message, "content"), k, block)
-        {
-            const char *its = json_get_string(block, "tool_use_id");
-            if (block_is(block, "tool_result") && its && strcmp(its, id) == 0)
-                return block;
-        }
-    }
-    return NULL;
-}
-
-/* Every call that waits gets its answer. */
+/* Every call that waits gets its answer, from the items [first, end). */
 static void emitter_answer_calls(struct emitter *e, const struct context *c, size_t first,
                                  size_t end)
 {
-    size_t i;
-    json_t *id;
+    size_t i, k;
+    json_t *id, *block;
     json_array_foreach(e->pending, i, id)
     {
-        json_t *found = items_find_result(c, first, end, json_string_value(id));
-        json_array_append_new(emitter_content(e, "user"),
-                              found ? json_incref(found)
-                                    : json_pack("{s:s, s:O, s:[{s:s, s:s}], s:b}", "type",
-                                                "tool_result", "tool_use_id", id, "content", "type",
-                                                "text", "text", INTERRUPTED, "is_error", 1));
+        json_t *found = NULL;
+        for (size_t n = first; n < end; n++)
+            json_array_foreach(json_object_get(c->items[n].message, "content"), k,
+                               block) if (!found && block_is(block, "tool_result") &&
+                                          json_equal(json_object_get(block, "tool_use_id"), id))
+                found = json_incref(block);
+        if (!found)
+            found =
+                json_pack("{s:s, s:O, s:[{s:s, s:s}], s:b}", "type", "tool_result", "tool_use_id",
+                          id, "content", "type", "text", "text", INTERRUPTED, "is_error", 1);
+        json_array_append_new(emitter_content(e, "user"), found);
     }
     json_array_clear(e->pending);
 }

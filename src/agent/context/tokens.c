@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "tokens.h"
+#include "context.h"
 #include "json.h"
 #include "banned.h"
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "encode.h"
-#include "view.h"
+#include "context.h"
 
 static char root[64];
 

@@ -253,7 +253,7 @@ static void test_summary_in_pieces(void **state)
     json_t *m = build_with(c, MODEL, NULL, NULL);
     assert_true(script.failures > 0 && script.asked > 2);
     assert_true(shows(m, "SUMMARY"));
-    assert_false(shows(m, "a list, not a summary"));
+    assert_false(shows(m, "excerpts, not a summary"));
     json_decref(m);
     context_free(c);
     history_close(h);
@@ -268,8 +268,8 @@ static void test_summary_fails(void **state)
         script.error = errors[i];
         talk(h, 0, 30);
         json_t *m = build_with(c, MODEL, NULL, NULL);
-        assert_true(shows(m, "a list, not a summary"));
-        assert_true(shows(m, "- said: line 0 of"));
+        assert_true(shows(m, "excerpts, not a summary"));
+        assert_true(shows(m, "## The agent\\nline 0 of"));
         assert_true(shows(m, "Wish 0: always"));
         json_decref(m);
         context_free(c);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tokens.h"
+#include "context.h"
 
 static uint64_t of(const char *text)
 {
