@@ -73,8 +73,7 @@ int history_text(const json_t *message, struct buf *ret)
     return ret->failed ? -ENOBUFS : 0;
 }
 
-/* Text on one line, cut to `max` bytes. */
-static void text_put_line(struct buf *b, const char *text, size_t n, size_t max)
+void text_put_line(struct buf *b, const char *text, size_t n, size_t max)
 {
     bool blank = false;
     for (size_t i = 0; i < n;) {

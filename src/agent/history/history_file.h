@@ -95,5 +95,8 @@ bool history_peek(struct history *h, size_t i, struct history_entry *ret);
  * returns another value than 0. */
 int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data);
 
+/* Appends text on one line, and an ellipsis where the buffer would exceed `max` bytes. */
+void text_put_line(struct buf *b, const char *text, size_t n, size_t max);
+
 /* The first words of a message, on one line; a new string, or NULL. */
 char *history_title_of(const json_t *message);

@@ -39,29 +39,5 @@ struct memory_part {
 /* The text of part number `part` of a message; -ENOENT if there is none. */
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
 
-/* Indexes what is new in one session, whose file looked like `st` before it was opened. -EUCLEAN:
- * the database is damaged. */
-struct stat;
-int memory_index(struct memory *m, struct history *h, const struct stat *st, int cancel,
-                 struct error *err);
-int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err);
-
-/* Vectors, where they are configured. */
+/* memory_search.c: embeds some of the pieces that have no vector yet, where that is configured. */
 int memory_embed_new(struct memory *m, int cancel);
-struct memory_hit {
-    sqlite3_int64 doc;
-    double score;
-};
-/* The nearest of all; returns how many, or a negative errno. */
-int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret,
-                   size_t max);
-
-/* A row as text again, from its history. */
-struct memory_row {
-    char session[HISTORY_ID_MAX];
-    uint64_t start; /* of the message in the file */
-    size_t length, message, part, at, n;
-    unsigned turn;
-};
-int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret);
-int memory_message(struct memory *m, const struct memory_row *r, json_t **ret);

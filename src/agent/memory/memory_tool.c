@@ -8,6 +8,8 @@
 
 #include "conversation.h"
 #include "history_file.h"
+#include "options.h"
+#include "thread.h"
 #include "tool.h"
 #include "memory_db.h"
 #include "text.h"
@@ -22,6 +24,11 @@ struct memory_source {
     struct memory *memory;
 };
 
+static void history_closep(struct history **h)
+{
+    history_close(*h);
+}
+
 static struct memory_source *memory_source_of(const struct tool_call *c)
 {
     return (struct memory_source *)((char *)c->tool - offsetof(struct memory_source, tool));
@@ -32,23 +39,15 @@ static void memory_put_hit(struct buf *b, const json_t *hit, const char *own)
     const char *session = json_get_string(hit, "session"), *call = json_get_string(hit, "call");
     const char *when = json_get_string(hit, "time");
     struct tm utc = {0};
+    char ago[32];
     buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT,
                strcmp(session, own) == 0 ? "this" : session, json_get_integer(hit, "message"));
     if (call)
         buf_printf(b, ", call %.100s", call);
     buf_printf(b, ", %s", json_get_string(hit, "role"));
     if (when && strptime(when, "%Y-%m-%dT%H:%M:%S", &utc)) {
-        long s = (long)(time(NULL) - timegm(&utc));
-        s = s < 0 ? 0 : s;
-        buf_printf(b, ", %ld%s ago",
-                   s < 120         ? s
-                   : s < 120 * 60  ? s / 60
-                   : s < 48 * 3600 ? s / 3600
-                                   : s / 86400,
-                   s < 120         ? "s"
-                   : s < 120 * 60  ? "m"
-                   : s < 48 * 3600 ? "h"
-                                   : "d");
+        int64_t s = time(NULL) - timegm(&utc);
+        buf_printf(b, ", %s ago", units_rough_time((s > 0 ? s : 0) * NS_PER_S, ago, sizeof ago));
     }
     buf_printf(b, "]\n%s\n\n", json_get_string(hit, "snippet"));
 }
@@ -109,13 +108,26 @@ static int message_text(const json_t *message, const char *call, struct buf *tex
     }
 }
 
-static int memory_tool_show(struct tool_call *c, const json_t *message, long long number,
-                            struct error *err)
+static int memory_tool_read(struct tool_call *c, const char *session, struct error *err)
 {
+    struct memory_source *s = memory_source_of(c);
+    _cleanup_(history_closep) struct history *open = NULL;
+    _cleanup_json_ json_t *message = NULL;
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     const char *call = input_string(c, "call");
     size_t from = (size_t)input_int(c, "offset", 0);
-    int r = message_text(message, call, &text);
+    long long number = (long long)input_int(c, "message", 0);
+    bool other = session && strcmp(session, history_id(s->own)) != 0;
+    int r = other ? history_open(session, true, &open, NULL, err) : 0;
+    struct history *h = other ? open : s->own;
+    if (r == 0 && (size_t)number >= history_count(h))
+        return tool_fail(c, "input.message: the session %s has %zu messages, the first is 0",
+                         history_id(h), history_count(h));
+    if (r == 0)
+        r = history_read(h, (size_t)number, &message, err);
+    if (r < 0)
+        return r;
+    r = message_text(message, call, &text);
     if (r == -ENOENT)
         return tool_fail(c, "input.call: message %lld has nothing of the call '%.100s'", number,
                          call);
@@ -140,29 +152,6 @@ static int memory_tool_show(struct tool_call *c, const json_t *message, long lon
                                 (json_int_t)from, "bytes", (json_int_t)text.len, "time",
                                 json_get_string(message, "time"));
     return c->result->data ? 0 : error_set(err, ENOMEM, "out of memory");
-}
-
-static int memory_tool_read(struct tool_call *c, const char *session, struct error *err)
-{
-    struct memory_source *s = memory_source_of(c);
-    struct history *open = NULL, *h = s->own;
-    _cleanup_json_ json_t *message = NULL;
-    long long number = (long long)input_int(c, "message", 0);
-    int r = 0;
-    if (session && strcmp(session, history_id(s->own)) != 0) {
-        r = history_open(session, true, &open, NULL, err);
-        h = open;
-    }
-    if (r == 0 && (size_t)number >= history_count(h))
-        r = tool_fail(c, "input.message: the session %s has %zu messages, the first is 0",
-                      history_id(h), history_count(h));
-    else if (r == 0) {
-        r = history_read(h, (size_t)number, &message, err);
-        if (r == 0)
-            r = memory_tool_show(c, message, number, err);
-    }
-    history_close(open);
-    return r;
 }
 
 static int memory_tool_run(struct tool_call *c, struct error *err)

@@ -3,6 +3,10 @@
  * BM25; by vectors where there are some; the ranks fused: a doc's score is the sum of 1 / (60 +
  * rank) over the lists that have it.
  *
+ * Vectors: the embedding of each piece of text, kept as floats of length 1, and compared with the
+ * query's one by one. Without an answer of the provider, words are still found. A search embeds a
+ * limited number of pieces, the newest first, so that none waits for a long past at once.
+ *
  * A hit is shown as a snippet: the stretch of its text that has the most of what was asked for, on
  * one line. It looks for the terms as letters, without the tokenizer: a stemmed or composed form
  * may not be found, and then the beginning of the text is shown.
@@ -10,17 +14,29 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "conversation.h"
 #include "history_file.h"
+#include "io.h"
 #include "memory_db.h"
+#include "model.h"
+#include "thread.h"
 #include "text.h"
 #include "banned.h"
 
-#define TERMS_MAX 24
-#define TERM_MAX  200
+#define TERMS_MAX           24
+#define TERM_MAX            200
+#define SNIPPET_BEFORE      80 /* bytes shown in front of the first match */
+#define SNIPPET_MATCHES_MAX 64
+#define EACH_MAX            64 /* hits of one list */
+#define FUSED_MAX           256
+#define RANK_OFFSET         60
+#define BATCH               32
+#define EMBED_MAX           256 /* pieces per search */
+#define DIMENSION_MAX       8192
 
 /* The terms of a query: words and phrases, cut to TERM_MAX bytes. */
 struct search_terms {
@@ -78,9 +94,6 @@ static int search_terms_parse(const char *text, struct search_terms *ret)
     return r;
 }
 
-#define SNIPPET_BEFORE      80 /* bytes shown in front of the first match */
-#define SNIPPET_MATCHES_MAX 64
-
 struct term_match {
     size_t at, term;
 };
@@ -101,10 +114,10 @@ static int match_compare(const void *a, const void *b)
 }
 
 /* Where the most of the terms stand close together. */
-static int snippet_make(const char *text, size_t n, const struct search_terms *t, struct buf *ret)
+static void snippet_make(const char *text, size_t n, const struct search_terms *t, struct buf *ret)
 {
     struct term_match matches[SNIPPET_MATCHES_MAX];
-    size_t count = 0, best = 0, each_max = SNIPPET_MATCHES_MAX / TERMS_MAX + 1, used = ret->len, i;
+    size_t count = 0, best = 0, each_max = SNIPPET_MATCHES_MAX / TERMS_MAX + 1, i;
     for (size_t term = 0; term < t->count; term++) {
         size_t length = strlen(t->texts[term]), each = 0;
         for (size_t at = 0; at + length <= n && each < each_max && count < SNIPPET_MATCHES_MAX;) {
@@ -124,31 +137,16 @@ static int snippet_make(const char *text, size_t n, const struct search_terms *t
             best = i;
     size_t at = count > 0 ? matches[best].at : 0;
     size_t from = at > SNIPPET_BEFORE ? at - SNIPPET_BEFORE : 0;
-    bool blank = false;
     from += utf8_cut_start((const uint8_t *)text + from, n - from);
     if (from > 0)
         buf_append_str(ret, "…");
-    for (i = from; i < n;) {
-        size_t size = utf8_character((const uint8_t *)text + i, n - i);
-        bool space =
-            size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
-        if (ret->len - used + size + 1 > MEMORY_SNIPPET_MAX - 6)
-            break;
-        if (!space && blank && i > from)
-            buf_append(ret, " ", 1);
-        if (!space)
-            buf_append(ret, text + i, size);
-        blank = space;
-        i += size ? size : 1;
-    }
-    if (i < n)
-        buf_append_str(ret, "…");
-    return ret->failed ? -ENOBUFS : 0;
+    text_put_line(ret, text + from, n - from, MEMORY_SNIPPET_MAX - 4);
 }
 
-#define EACH_MAX    64 /* hits of one list */
-#define FUSED_MAX   256
-#define RANK_OFFSET 60
+struct memory_hit {
+    sqlite3_int64 doc;
+    double score;
+};
 
 struct fused_hits {
     struct memory_hit hits[FUSED_MAX];
@@ -201,7 +199,15 @@ static int search_words(struct memory *m, const struct memory_query *q,
     return done == SQLITE_DONE ? 0 : memory_failed(m, err);
 }
 
-int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret)
+/* A row as text again, from its history. */
+struct memory_row {
+    char session[HISTORY_ID_MAX];
+    uint64_t start; /* of the message in the file */
+    size_t length, message, part, at, n;
+    unsigned turn;
+};
+
+static int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m,
@@ -228,7 +234,7 @@ int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret)
     return 0;
 }
 
-int memory_message(struct memory *m, const struct memory_row *r, json_t **ret)
+static int memory_message(struct memory *m, const struct memory_row *r, json_t **ret)
 {
     char name[HISTORY_ID_MAX + 8];
     snprintf(name, sizeof name, "%s.json", r->session);
@@ -238,6 +244,156 @@ int memory_message(struct memory *m, const struct memory_row *r, json_t **ret)
         return -ESTALE;
     *ret = json_loadb(text, r->length, JSON_ALLOW_NUL, NULL);
     return *ret ? 0 : -ESTALE;
+}
+
+/* A vector of the provider, normalized to length 1; NULL if it is not one. */
+static float *vector_parse(const json_t *numbers, size_t *ret_n)
+{
+    size_t n = json_array_size(numbers);
+    float *v = n > 0 && n <= DIMENSION_MAX ? malloc(n * sizeof *v) : NULL;
+    double sum = 0;
+    for (size_t i = 0; v && i < n; i++) {
+        v[i] = (float)json_number_value(json_array_get(numbers, i));
+        sum += (double)v[i] * (double)v[i];
+    }
+    if (v && (!isfinite(sum) || sum <= 0)) {
+        free(v);
+        return NULL;
+    }
+    for (size_t i = 0; v && i < n; i++)
+        v[i] = (float)((double)v[i] / sqrt(sum));
+    *ret_n = n;
+    return v;
+}
+
+struct batch {
+    sqlite3_int64 docs[BATCH];
+    size_t count;
+    json_t *texts;
+};
+
+/* The next pieces without a vector, the newest first. */
+static int batch_fill(struct memory *m, struct batch *b)
+{
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m,
+                       "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors"
+                       " WHERE doc = docs.id AND embedder = ?) ORDER BY id DESC LIMIT ?",
+                       NULL);
+    b->texts = json_array();
+    if (!s || !b->texts)
+        return -ENOMEM;
+    sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);
+    sqlite3_bind_int(s, 2, BATCH);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+        _cleanup_json_ json_t *message = NULL;
+        struct memory_row row;
+        struct memory_part part;
+        sqlite3_int64 doc = sqlite3_column_int64(s, 0);
+        if (memory_row(m, doc, &row) < 0 || memory_message(m, &row, &message) < 0 ||
+            memory_part(message, row.part, &part, &text) < 0 || row.at + row.n > text.len)
+            continue;
+        if (json_array_append_new(b->texts, json_stringn((char *)text.data + row.at, row.n)) == 0)
+            b->docs[b->count++] = doc;
+    }
+    return b->count ? 0 : -ENOENT;
+}
+
+static int batch_store(struct memory *m, const struct batch *b, const json_t *vectors)
+{
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", NULL);
+    int r = s && json_array_size(vectors) == b->count ? memory_run(m, "BEGIN IMMEDIATE", NULL)
+                                                      : -EPROTO;
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == 0 && i < b->count; i++) {
+        size_t n;
+        _cleanup_free_ float *v = vector_parse(json_array_get(vectors, i), &n);
+        if (!v) {
+            r = -EPROTO;
+            break;
+        }
+        sqlite3_bind_int64(s, 1, b->docs[i]);
+        sqlite3_bind_text(s, 2, m->embedder, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(s, 3, v, (int)(n * sizeof *v), SQLITE_TRANSIENT);
+        r = sqlite3_step(s) == SQLITE_DONE ? 0 : -EIO;
+        sqlite3_reset(s);
+    }
+    memory_run(m, r == 0 ? "COMMIT" : "ROLLBACK", NULL);
+    return r;
+}
+
+int memory_embed_new(struct memory *m, int cancel)
+{
+    int r = 0;
+    for (size_t done = 0; r == 0 && done < EMBED_MAX; done += BATCH) {
+        struct batch b = {0};
+        json_t *vectors = NULL;
+        r = batch_fill(m, &b);
+        if (r == 0)
+            r = model_embed(m->model, m->embedder, b.texts, cancel, &vectors, NULL);
+        if (r == 0)
+            r = batch_store(m, &b, vectors);
+        json_decref(vectors);
+        json_decref(b.texts);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+/* Inserts a hit into the list of the best ones, if it is good enough. */
+static size_t hits_insert(struct memory_hit *best, size_t count, size_t max, struct memory_hit h)
+{
+    size_t i = count;
+    if (count == max && h.score <= best[count - 1].score)
+        return count;
+    if (count < max)
+        count++;
+    else
+        i--;
+    for (; i > 0 && best[i - 1].score < h.score; i--)
+        best[i] = best[i - 1];
+    best[i] = h;
+    return count;
+}
+
+/* The nearest of all; returns how many, or a negative errno. */
+static int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret,
+                          size_t max)
+{
+    _cleanup_json_ json_t *vectors = NULL, *texts = json_pack("[s]", q->text);
+    size_t n = 0, count = 0;
+    int r = texts ? model_embed(m->model, m->embedder, texts, q->cancel, &vectors, NULL) : -ENOMEM;
+    if (r < 0)
+        return r;
+    _cleanup_free_ float *wanted = vector_parse(json_array_get(vectors, 0), &n);
+    if (!wanted)
+        return -EPROTO;
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m,
+                       "SELECT docs.id, vector FROM vectors JOIN docs ON docs.id = vectors.doc"
+                       " JOIN sessions ON sessions.id = docs.session WHERE embedder = ?1"
+                       " AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)",
+                       NULL);
+    if (!s)
+        return -EIO;
+    sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, q->session, -1, SQLITE_STATIC);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        if ((size_t)sqlite3_column_bytes(s, 1) != n * sizeof(float))
+            continue;
+        const char *blob = sqlite3_column_blob(s, 1);
+        double product = 0;
+        for (size_t i = 0; i < n; i++) {
+            float f;
+            memcpy(&f, blob + i * sizeof f, sizeof f);
+            product += (double)f * (double)wanted[i];
+        }
+        count =
+            hits_insert(ret, count, max, (struct memory_hit){sqlite3_column_int64(s, 0), product});
+    }
+    return (int)count;
 }
 
 static int hit_compare(const void *a, const void *b)
@@ -252,7 +408,7 @@ static int hits_add(const struct memory_row *row, const json_t *message,
                     const struct search_terms *t, double score, json_t *hits)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX),
-                             snippet = BUF_INIT(2 * MEMORY_SNIPPET_MAX);
+                             snippet = BUF_INIT(2 * MEMORY_SNIPPET_MAX - 4);
     struct memory_part part;
     size_t i;
     json_t *hit;
