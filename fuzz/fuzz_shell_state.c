@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "shell/state.h"
+#include "shell/shell.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -31,11 +31,6 @@ static struct guest *make_guest(void)
     struct guest *g = calloc(1, sizeof *g);
     require(g != NULL);
     g->next_handle = 1;
-    g->reports = calloc(GUEST_COMMANDS_MAX, sizeof *g->reports);
-    require(g->reports != NULL);
-    loop_init(&g->loop);
-    g->conns.loop = &g->loop;
-    freeze_init(g);
     return g;
 }
 
@@ -60,7 +55,7 @@ static int open_conn(struct guest *g, const struct buf *bytes, bool with_fds)
                 (ssize_t)bytes->len);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    conn_open(g, &g->conns, ends[1], &request_user);
+    conn_open(g, ends[1]);
     run_until_idle(g);
     return ends[0];
 }
@@ -121,7 +116,7 @@ static void free_guest(struct guest *g)
 {
     run_until_idle(g);
     end_sessions(g);
-    require(g->conns.n_open == 0);
+    require(g->n_conns == 0);
     while (!LIST_EMPTY(&g->commands)) {
         require(LIST_FIRST(&g->commands)->background);
         command_free(LIST_FIRST(&g->commands));
@@ -129,7 +124,6 @@ static void free_guest(struct guest *g)
     require(g->n_commands == 0 && LIST_EMPTY(&g->loop.timers));
     free(g->loop.polls);
     free(g->loop.sources);
-    free(g->reports);
     free(g);
 }
 

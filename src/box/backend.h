@@ -143,7 +143,7 @@ struct guest {
 };
 
 #define GUEST_NONE   ((struct guest){.pidfd = -1, .control = -1})
-#define GUEST_TASKS  2 /* of the guest itself (src/guest/notify), beside what a box may have */
+#define GUEST_TASKS  2 /* of the guest itself (src/guest/notify.c), beside what a box may have */
 #define GUEST_SEND_S 5 /* for what does not fit into a socket at once: -EAGAIN then */
 
 /* Makes the control socket: our end into `g`, the guest's is the caller's to close. */

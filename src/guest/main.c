@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -28,7 +27,6 @@
 #include "diff/diff_worker.h"
 #include "file.h"
 #include "io.h"
-#include "store/store.h"
 #include "sys.h"
 #include "weaken.h"
 #include "wire.h"
@@ -38,7 +36,7 @@
 #define LISTENER 4
 
 /* The host waits for the first answer: instead it gets the reason why the guest cannot start. */
-static int report_failure(const char *call, int code)
+static int guest_fail(const char *call, int code)
 {
     char text[256];
     int n = snprintf(text, sizeof text, "%c%s: %s", WIRE_START_FAILED, call, strerror(code));
@@ -54,7 +52,8 @@ static void guest_signals_ready(struct loop_source *s, short events)
     struct signalfd_siginfo signal;
     if (read(s->fd, &signal, sizeof signal) <= 0)
         return;
-    worker_kill_stopped(g);
+    if (g->n_workers)
+        worker_kill_stopped(g);
     for (;;) {
         siginfo_t info = {0};
         int r = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
@@ -76,7 +75,7 @@ static void guest_signals_ready(struct loop_source *s, short events)
             continue;
         if (c)
             command_exited(c, status, &ru);
-        else if (!worker_ended(g, pid) && family)
+        else if (!(g->n_workers && worker_ended(g, pid)) && family)
             command_account(family, &ru);
     }
     g->has_children = false;
@@ -85,7 +84,6 @@ static void guest_signals_ready(struct loop_source *s, short events)
 
 static void guest_control_ready(struct loop_source *s, short events)
 {
-    struct guest *g = CONTAINER_OF(s, struct guest, control);
     char byte;
     int fd = -1;
     size_t n_fds = 0;
@@ -97,45 +95,31 @@ static void guest_control_ready(struct loop_source *s, short events)
     if (got <= 0)
         _exit(0);
     if (n_fds == 1)
-        conn_open(g, &g->conns, fd, &request_user);
+        conn_open(CONTAINER_OF(s, struct guest, control), fd);
 }
 
-/* Serves the control socket, and the filter's listener if there is one (else -1). Returns only if
- * it could not start: a negative errno and the call that failed. */
-static int guest_serve(int control, int listener, const char **ret_call)
+/* Serves the control socket, and the filter's listener unless it is -1. Returns only if it could
+ * not start. */
+static int guest_serve(int listener)
 {
-    sigset_t child;
-    struct guest *g = calloc(1, sizeof *g);
-    *ret_call = "calloc";
-    if (!g)
-        return -ENOMEM;
-    g->control = (struct loop_source){.fd = control, .ready = guest_control_ready};
-    g->signals = (struct loop_source){.fd = -1, .ready = guest_signals_ready};
-    g->next_handle = 1;
-    g->conns.loop = &g->loop;
-    freeze_init(g);
-    ptree_init(g);
-    loop_init(&g->loop);
-    *ret_call = "pthread_create";
-    int r = notify_start(&g->notify, listener);
+    static struct guest g;
+    g.control = (struct loop_source){.fd = CONTROL, .ready = guest_control_ready};
+    g.signals = (struct loop_source){.fd = -1, .ready = guest_signals_ready};
+    g.next_handle = 1;
+    ptree_init(&g);
+    int r = notify_start(&g.notify, listener);
     if (r < 0)
-        return r;
-    *ret_call = "mmap";
-    g->reports = spawn_reports_map(GUEST_COMMANDS_MAX);
-    if (!g->reports)
-        return -errno;
-    *ret_call = "signalfd";
+        return guest_fail("pthread_create", -r);
+    sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    g->signals.fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (g->signals.fd < 0)
-        return -errno;
-    *ret_call = "malloc";
-    if (loop_watch(&g->loop, &g->signals, POLLIN) < 0 ||
-        loop_watch(&g->loop, &g->control, POLLIN) < 0)
-        return -ENOMEM;
+    g.signals.fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g.signals.fd < 0)
+        return guest_fail("signalfd", errno);
+    if (loop_watch(&g.loop, &g.signals, POLLIN) < 0 || loop_watch(&g.loop, &g.control, POLLIN) < 0)
+        return guest_fail("malloc", ENOMEM);
     for (;;)
-        loop_step(&g->loop);
+        loop_step(&g.loop);
 }
 
 int main(int argc, char **argv)
@@ -148,7 +132,7 @@ int main(int argc, char **argv)
         return fd < 0 || write(fd, argv[3], n) != (ssize_t)n;
     }
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
-        return report_failure("prctl(PR_SET_DUMPABLE)", errno);
+        return guest_fail("prctl(PR_SET_DUMPABLE)", errno);
     bool listens = argc > 1 && strcmp(argv[1], "listen") == 0;
     umask(022);
 
@@ -167,13 +151,13 @@ int main(int argc, char **argv)
     /* 0, 1 and 2 are always open, so that no descriptor we are passed lands on one of them. */
     if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0 ||
         (listens && fcntl(LISTENER, F_SETFD, FD_CLOEXEC) < 0))
-        return report_failure("fcntl(F_SETFD)", errno);
+        return guest_fail("fcntl(F_SETFD)", errno);
     sys_close_range(0, CONTROL - 1, 0);
     if (!weakened("fds"))
         sys_close_range(listens ? LISTENER + 1 : CONTROL + 1, ~0U, 0);
     for (int fd = 0; fd < CONTROL; fd++)
         if (open("/dev/null", O_RDWR) != fd && open("/", O_PATH) != fd)
-            return report_failure("opening /dev/null", errno);
+            return guest_fail("opening /dev/null", errno);
 
     if (argc > 1 && strcmp(argv[1], "diff") == 0)
         return diff_worker_main(CONTROL) < 0;
@@ -182,7 +166,5 @@ int main(int argc, char **argv)
     /* Only in a pid namespace of its own may it kill everybody. */
     if (getpid() != 1 && !weakened("pid"))
         return 1;
-    const char *call = "";
-    int r = guest_serve(CONTROL, listens ? LISTENER : -1, &call);
-    return report_failure(call, -r);
+    return guest_serve(listens ? LISTENER : -1);
 }

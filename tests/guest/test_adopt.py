@@ -48,7 +48,7 @@ def test_an_excuse_is_passed_on(box):
     arrival = Arrival(box)
     arrival.door.send(hello(0, EMFILE, b"find the door"))
     code, text = arrival.refused()
-    assert code == EMFILE and text.startswith("the box cannot be entered: cannot find the door: ")
+    assert code == EMFILE and text.startswith("the process did not enter the box: cannot find the door: ")
 
 
 @pytest.mark.parametrize("pid", [1, -1, 4000000, -(1 << 31)])

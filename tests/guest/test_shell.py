@@ -153,7 +153,7 @@ def test_heredoc_without_end(box):
 def test_killed_by_itself(box):
     result, _ = box.sh("cd /usr; export A=1; kill -9 $$; echo no")
     assert (result["TERM_SIGNAL"], result["STATE"]) == (signal.SIGKILL, LOST)
-    assert b"what they were" in result["NOTE"]
+    assert b"are as before" in result["NOTE"]
     assert box.out("echo ${A-none}; pwd") == f"none\n{ROOT}\n".encode()
 
 

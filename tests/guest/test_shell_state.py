@@ -56,7 +56,7 @@ STATE = b"/usr\n\0export A=1\n\0\0end\0"
 def test_file_that_is_no_state(box, data):
     plant(box, data)
     result, output = box.sh("pwd; echo ${A-none}", NAME="new")
-    assert output.endswith(b"none\n") and b"began anew" in result["NOTE"]
+    assert output.endswith(b"none\n") and b"session was reset" in result["NOTE"]
     assert "NOTE" not in box.sh("true", NAME="new")[0]
 
 
@@ -79,7 +79,7 @@ def test_state_that_breaks_the_shell_is_left_behind(box, exports):
 def test_state_that_hangs_the_shell_is_left_behind(box):
     plant(box, b"/usr\n\0while :; do :; done\n\0\0end\0")
     result, output = box.sh("echo ran", NAME="new")
-    assert output == b"ran\n" and b"began anew" in result["NOTE"]
+    assert output == b"ran\n" and b"session was reset" in result["NOTE"]
 
 
 def test_folder_of_the_files_cannot_be_made(box):

@@ -1,4 +1,4 @@
-"""Renaming a folder of the workspace, which an overlay refuses and the guest then does (src/guest/notify)."""
+"""Renaming a folder of the workspace, which an overlay refuses and the guest then does (src/guest/notify.c)."""
 import os
 import shutil
 import subprocess

@@ -138,7 +138,7 @@ def test_a_command_that_fails_is_no_failed_call(tool, command, code, signame):
 
 def test_note_when_the_state_was_lost(tool):
     result = tool.call("export A=1; exec true")
-    assert "what they were" in result["data"]["note"] and "what they were" in result["text"]
+    assert "are as before" in result["data"]["note"] and "are as before" in result["text"]
 
 
 def test_nothing_waits_for_a_person(tool):

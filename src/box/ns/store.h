@@ -3,7 +3,7 @@
  * cannot be the upper layer of an overlay.
  *
  * A store is a folder of $HUTCH_STORE or $XDG_STATE_HOME/hutch/store, which only its owner may
- * enter. The box's owner holds a lock on it, and a process beside (src/guest/store) watches its
+ * enter. The box's owner holds a lock on it, and a process beside (src/guest/store.c) watches its
  * size and removes it when the owner ends, however that happens. A folder without a lock is left
  * from a crash of the whole machine, and the next store process removes it.
  */

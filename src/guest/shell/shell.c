@@ -1,19 +1,400 @@
-/* The SHELL and INPUT requests, and a shell from its call to its end. */
+/*
+ * The SHELL request: scripts in the shell of a session, whose folder, exported variables and
+ * functions last from call to call, as people expect of a terminal.
+ *
+ * Each call is a process of its own that ends with it, so nothing that a script does (exit, set -e,
+ * exec, a syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most
+ * calls, so the next shell is started in advance:
+ *
+ *     started, state restored, waits ── a call comes ──▶ gets its script, runs it,
+ *     writes its state, ends ──▶ the result is sent, the next shell is started
+ *
+ * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has
+ * what it needs: a pipe, of which a line is the call; a payload with the session's state and later
+ * the script; what the script reads as its input; and a report, into which the shell writes that it
+ * has taken the script, and on its way out the session's state. Hostile code can write anything
+ * into the report. It is used only if it is complete and the process exited by itself; all it can
+ * do is become the state of the same session again, in a shell of the same user.
+ *
+ * A ready shell is a command in the guest's list with a tag of its own, which no other process may
+ * have. If it does not take its script because it was killed, stopped or traced, a fresh one
+ * replaces it.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "shell/shell.h"
 #include "thread.h"
+#include "error.h"
+#include "io.h"
+#include "shell.h"
 #include "banned.h"
 
-#define DEFAULT_NAME "main"
-#define HURRY        (5 * NS_PER_MS)
-#define REPORT_MAX   (STATE_MAX + 64)
+#define SESSIONS_MAX   8
+#define SESSION_FOLDER "/workspace"
+#define DEFAULT_NAME   "main"
+#define HURRY          (5 * NS_PER_MS)
+#define REPORT_MAX     (STATE_MAX + 64)
+#define PRELUDE_MAX    8192
+#define FILES_FEW      128 /* below this, descriptors are left to the script */
+#define WARM_PATIENCE  (2 * NS_PER_S)
+#define COLD_PATIENCE  (10 * NS_PER_S)
+#define WORD_MAX       (128u << 10) /* the longest argument that the kernel passes to a program */
+
+/* A descriptor above which bash keeps its report while the script runs: out of reach of every
+ * command, and of the numbers that scripts choose. The low one is for shells that may have few. */
+#define PRELUDE_HIGH 59
+#define PRELUDE_LOW  7
+
+/* What a call hands to its shell. */
+struct shell_call {
+    struct buf payload; /* CWD, "1" if there is input, the script; a NUL after each */
+    struct buf data;
+    bool own_cwd; /* CWD was given: the session's folder stays what it was */
+};
+
+/* What a shell has besides being a command. */
+struct shell {
+    struct session *session;
+    struct command *command;
+    int wake; /* -1 once it was called */
+    int payload, input, report;
+    size_t payload_size;
+    bool plain; /* the POSIX shell, since there is no bash */
+    bool warm;  /* it was ready before its call */
+    bool fresh; /* began without the session's state */
+    bool replaced;
+    uint64_t revision; /* of the state that it began with */
+    struct shell_call call;
+    struct loop_timer confirm;
+    bool saved;
+    char *gone; /* the session's folder, which was not there any more */
+};
+
+static void shell_call_free(struct shell_call *call)
+{
+    buf_free(&call->payload);
+    buf_free(&call->data);
+}
+
+/* Commands for the variables of env, but for those that `but` has with the same value. */
+static void session_put_exports(struct buf *b, const struct words *env, const struct words *but,
+                                bool plain)
+{
+    for (size_t i = 0; i < env->count; i++) {
+        bool known = !state_is_variable(env->list[i]);
+        for (size_t k = 0; but && !known && k < but->count; k++)
+            known = strcmp(but->list[k], env->list[i]) == 0;
+        if (!known)
+            state_put_export(b, env->list[i], plain);
+    }
+}
+
+/* Takes the request's variables: all of them into a new session, later those that differ from
+ * before. */
+static int session_seed(struct session *s, struct words *env)
+{
+    bool same = s->seed.count == env->count;
+    for (size_t i = 0; same && i < env->count; i++)
+        same = strcmp(s->seed.list[i], env->list[i]) == 0;
+    if (same)
+        return 0;
+    /* A loaded state came with the variables of then: those count until the host asks for others,
+     * which are added after them. */
+    int r = 0;
+    if (s->raw.len && s->seed.list) {
+        _cleanup_buf_ struct buf more = BUF_INIT(STATE_MAX), raw = BUF_INIT(STATE_MAX);
+        struct state st;
+        session_put_exports(&more, env, &s->seed, s->plain);
+        const char *text = buf_cstr(&more);
+        if (!text || !state_parse(s->raw.data, s->raw.len, &st) ||
+            state_put(&raw, st.cwd, st.cwd_len, st.exports, text, st.functions) < 0) {
+            r = -ENOBUFS;
+        } else {
+            struct buf old = s->raw;
+            s->raw = raw;
+            raw = old;
+            s->revision++;
+        }
+    }
+    words_free(&s->seed);
+    s->seed = *env;
+    *env = (struct words){0};
+    return r;
+}
+
+/* The state that a shell begins with; without any yet, the seed. `fresh`: forgets the state. */
+static int session_begin(struct session *s, bool fresh, struct state *ret)
+{
+    if (fresh || !s->raw.len) {
+        s->raw.len = 0;
+        s->raw.failed = false;
+        s->revision++;
+        _cleanup_buf_ struct buf exports = BUF_INIT(STATE_MAX);
+        session_put_exports(&exports, &s->seed, NULL, s->plain);
+        const char *text = buf_cstr(&exports);
+        if (!text)
+            return -ENOBUFS;
+        int r = state_put(&s->raw, SESSION_FOLDER, strlen(SESSION_FOLDER), text, "", "");
+        if (r < 0)
+            return r;
+    }
+    return state_parse(s->raw.data, s->raw.len, ret) ? 0 : -EINVAL;
+}
+
+/* Takes over a parsed state and keeps it in the box. With own_cwd its folder is not taken. */
+static int session_save(struct session *s, const struct state *st, bool own_cwd)
+{
+    struct buf raw = BUF_INIT(STATE_MAX);
+    struct state old;
+    bool keep = own_cwd && state_parse(s->raw.data, s->raw.len, &old);
+    int r = state_put(&raw, keep ? old.cwd : st->cwd, keep ? old.cwd_len : st->cwd_len, st->exports,
+                      "", st->functions);
+    if (r < 0 || (raw.len == s->raw.len && memcmp(raw.data, s->raw.data, raw.len) == 0)) {
+        buf_free(&raw);
+    } else {
+        buf_free(&s->raw);
+        s->raw = raw;
+        s->revision++;
+        s->unwritten = true;
+    }
+    /* A full disk costs only what a fork would begin with, until the next call. */
+    if (s->unwritten)
+        s->unwritten = !state_store(s->name, &s->raw);
+    return r;
+}
+
+/* The session that the request names, made or loaded if it is not known, with the request's
+ * variables. NULL with err set. */
+static struct session *session_find(struct guest *g, const struct wire_frame *f, struct error *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    _cleanup_words_ struct words env = {0};
+    struct wire_field field;
+    bool named = wire_find(f, WIRE_K_NAME, &field);
+    _cleanup_free_ char *name = named ? wire_find_str(f, WIRE_K_NAME) : strdup(DEFAULT_NAME);
+    size_t n = name ? strlen(name) : 0;
+    int r = words_collect(f, WIRE_K_ENV, &env);
+    if (r < 0) {
+        error_errno(err, -r, "cannot read the environment");
+        return NULL;
+    }
+    if (n == 0 || n > SESSION_NAME_MAX || strspn(name, allowed) != n || name[0] == '.') {
+        error_set(err, EINVAL,
+                  "the name of a session must have 1 to %d letters, digits, '.', '_' or '-', and "
+                  "not start with a dot",
+                  SESSION_NAME_MAX);
+        return NULL;
+    }
+    struct session *s = LIST_FIRST(&g->sessions), *oldest = NULL, *each;
+    while (s && strcmp(s->name, name) != 0)
+        s = LIST_NEXT(s, link);
+    if (s) {
+        LIST_REMOVE(s, link);
+    } else {
+        bool exists = false;
+        s = calloc(1, sizeof *s);
+        if (!s) {
+            error_errno(err, ENOMEM, "cannot make the session");
+            return NULL;
+        }
+        s->guest = g;
+        s->raw = BUF_INIT(STATE_MAX);
+        memcpy(s->name, name, n);
+        s->unloadable = !state_load(name, &s->raw, &exists) && exists;
+        g->n_sessions++;
+    }
+    LIST_INSERT_HEAD(&g->sessions, s, link);
+
+    /* Too many: forgets the one used the longest ago, of those that no command points to. */
+    LIST_FOREACH(each, &g->sessions, link)
+    if (each->calls == each->n_ready && each != s)
+        oldest = each;
+    if (g->n_sessions > SESSIONS_MAX && oldest) {
+        shell_discard_ready(oldest);
+        LIST_REMOVE(oldest, link);
+        g->n_sessions--;
+        buf_free(&oldest->raw);
+        words_free(&oldest->seed);
+        free(oldest);
+    }
+    if (session_seed(s, &env) < 0) {
+        error_set(err, E2BIG, "the session's variables are longer than %u KiB", STATE_MAX >> 10);
+        return NULL;
+    }
+    return s;
+}
+
+/* Everything that is needed until the process runs. */
+struct shell_parts {
+    struct spawn spawn;
+    int wake; /* the shell's end */
+    struct buf prelude;
+    struct buf pwd; /* PWD=… */
+    char *envp[1024];
+    char *argv[16]; /* argv[0] is spawn's free slot */
+};
+
+static void shell_parts_free(struct shell_parts *p)
+{
+    spawn_close(&p->spawn);
+    cleanup_close(&p->wake);
+    buf_free(&p->prelude);
+    buf_free(&p->pwd);
+}
+
+/* What the shell and the guest share, with the session's state in it. Offsets are shared, too, so
+ * the guest reads and writes at offsets that it names. */
+static int shell_open_shared(struct shell *s, struct shell_parts *p, const struct state *st)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    p->wake = ends[0];
+    s->wake = ends[1];
+    s->payload = memfd_create("payload", MFD_CLOEXEC);
+    s->input = memfd_create("input", MFD_CLOEXEC);
+    s->report = memfd_create("report", MFD_CLOEXEC);
+    if (s->payload < 0 || s->input < 0 || s->report < 0)
+        return -errno;
+    _cleanup_buf_ struct buf b = BUF_INIT(2 * STATE_MAX);
+    buf_append(&b, st->cwd, st->cwd_len);
+    buf_append(&b, "", 1);
+    buf_append(&b, st->exports, strlen(st->exports) + 1);
+    if (buf_append(&b, st->functions, strlen(st->functions) + 1) < 0)
+        return -ENOMEM;
+    s->payload_size = b.len;
+    return io_write_at(s->payload, b.data, b.len, 0);
+}
+
+/*
+ * Variables go into the payload, not into the environment: what bash obeys at its start (BASH_ENV,
+ * SHELLOPTS) would act before the script does. Left are PATH, to find the shell by, the folder as
+ * the session calls it, and names that no shell has variables for.
+ */
+static int shell_make_args(struct shell_parts *p, const struct command *c, const struct state *st,
+                           int anchor)
+{
+    const struct words *seed = &c->shell->session->seed;
+    const char *path = "PATH=" SEARCH_PATH_DEFAULT;
+    size_t n = 0;
+    for (size_t i = 0; i < seed->count && n < ARRAY_SIZE(p->envp) - 3; i++) {
+        if (strncmp(seed->list[i], "PATH=", 5) == 0)
+            path = seed->list[i];
+        else if (state_is_foreign(seed->list[i]))
+            p->envp[n++] = seed->list[i];
+    }
+    p->envp[n++] = (char *)path;
+    buf_printf(&p->pwd, "PWD=%.*s", (int)st->cwd_len, st->cwd);
+    if (!(p->envp[n++] = buf_cstr(&p->pwd)))
+        return -ENOMEM;
+    p->envp[n] = NULL;
+
+    if (!c->shell->plain) {
+        if (prelude_put_bash(&p->prelude, anchor) < 0 || !buf_cstr(&p->prelude))
+            return -ENOMEM;
+        const char *words[] = {"bash", "--norc", "--noprofile", "-c", (char *)p->prelude.data,
+                               "bash"};
+        memcpy(p->argv + 1, words, sizeof words);
+        return 0;
+    }
+    /* The POSIX shell gets everything as arguments: it has nothing to read a payload with. */
+    const char *cwd = (const char *)c->shell->call.payload.data;
+    const char *input = cwd + strlen(cwd) + 1, *script = input + strlen(input) + 1;
+    const char *words[] = {"sh", "-c", PRELUDE_SH, "sh", st->exports, c->cwd, cwd, input, script};
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        if (strlen(words[i]) >= WORD_MAX)
+            return -E2BIG;
+        p->argv[i + 1] = (char *)words[i];
+    }
+    return 0;
+}
+
+/* Hands c->shell->call to a shell. */
+static int shell_hand_over(struct command *c)
+{
+    struct shell *s = c->shell;
+    const struct shell_call *call = &s->call;
+    int r = s->plain
+                ? 0
+                : io_write_at(s->payload, call->payload.data, call->payload.len, s->payload_size);
+    if (r >= 0)
+        r = io_write_at(s->input, call->data.data, call->data.len, 0);
+    if (r < 0)
+        return r;
+    /* One that died (EPIPE) is replaced when it is reaped. */
+    if (!s->plain && write(s->wake, "\n", 1) < 0 && errno != EPIPE)
+        return -errno;
+    close(TAKE_FD(s->wake));
+    s->warm = c->idle;
+    c->idle = false;
+    /* A process that is stopped or gone takes nothing; then another one is started. */
+    if (!s->fresh)
+        loop_timer_set(&c->guest->loop, &s->confirm,
+                       clock_now() + (s->warm ? WARM_PATIENCE : COLD_PATIENCE));
+    return 0;
+}
+
+static int shell_spawn(struct command *c, bool called, struct error *err)
+{
+    _cleanup_(shell_parts_free) struct shell_parts p = {.spawn.fds = {-1, -1, -1},
+                                                        .wake = -1,
+                                                        .prelude = BUF_INIT(PRELUDE_MAX),
+                                                        .pwd = BUF_INIT(2 * PATH_MAX)};
+    struct shell *s = c->shell;
+    struct spawn *spawn = &p.spawn;
+    struct state st;
+    int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
+    int r = c->background ? background_open_log(c, spawn->fds, err) : 0;
+    if (r < 0)
+        return r;
+    r = relay_open_pipes(&c->relay, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn->fds);
+    if (r < 0)
+        return error_errno(err, -r, "cannot connect the shell's input and output");
+    r = session_begin(s->session, s->fresh, &st);
+    s->revision = s->session->revision;
+    if (r >= 0)
+        r = shell_open_shared(s, &p, &st);
+    c->cwd = r >= 0 ? strndup(st.cwd, st.cwd_len) : NULL;
+    c->name = strdup(s->plain ? "sh" : "bash");
+    if (r >= 0 && (!c->cwd || !c->name))
+        r = -ENOMEM;
+    if (r >= 0)
+        r = shell_make_args(&p, c, &st, anchor);
+    if (r == -E2BIG)
+        return error_set(err, E2BIG,
+                         "the script or the session's variables are too long: this box has no bash,"
+                         " and sh can take at most 128 KiB of each");
+    if (r >= 0 && called)
+        r = shell_hand_over(c);
+    if (r < 0)
+        return error_errno(err, -r, "cannot start a shell");
+
+    const int more[] = {p.wake, s->payload, s->input, s->report};
+    spawn->argv = p.argv + 1;
+    spawn->envp = p.envp;
+    spawn->cwd = c->cwd;
+    spawn->or_cwd = SESSION_FOLDER;
+    spawn->more = more;
+    spawn->n_more = ARRAY_SIZE(more);
+    spawn->apart = s->wake >= 0 && !s->plain;
+    spawn->anchor = s->plain ? 0 : anchor;
+    /* What bash prints while it starts (say, that its folder is being removed) is no output of the
+     * script: its stderr is /dev/null until the prelude makes it what stdout is. */
+    cleanup_close(&spawn->fds[2]);
+    spawn->fds[2] = s->plain ? fcntl(spawn->fds[1], F_DUPFD_CLOEXEC, 3) : -1;
+    if (s->plain && spawn->fds[2] < 0)
+        return error_errno(err, errno, "cannot connect the shell's input and output");
+    r = command_spawn(c, spawn);
+    return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
+}
 
 /* The report as it is now; it is not `taken` if it cannot be read. */
 static void shell_read_report(const struct command *c, struct buf *b, struct state_report *ret)
@@ -24,12 +405,24 @@ static void shell_read_report(const struct command *c, struct buf *b, struct sta
     state_parse_report(b->data, b->len, ret);
 }
 
-bool shell_has_taken(const struct command *c)
+/* Whether the shell reported that it took its script. */
+static bool shell_has_taken(const struct command *c)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(16);
     struct state_report report;
     shell_read_report(c, &b, &report);
     return report.taken;
+}
+
+static void shell_confirm_fire(struct loop_timer *t)
+{
+    struct shell *s = CONTAINER_OF(t, struct shell, confirm);
+    if (shell_has_taken(s->command))
+        return;
+    if (s->command->guest->freeze.state != FREEZE_OFF) /* it cannot, and neither could another */
+        loop_timer_set(&s->command->guest->loop, t, clock_now() + WARM_PATIENCE);
+    else
+        command_kill(s->command, WIRE_LIMIT_NONE);
 }
 
 /* Takes it out of the session's ready shells. */
@@ -53,6 +446,15 @@ static void shell_leave_session(struct command *c)
     c->shell->session = NULL;
 }
 
+void shell_discard_ready(struct session *s)
+{
+    while (s->n_ready) {
+        struct command *c = s->ready[0];
+        shell_leave_session(c);
+        command_kill(c, WIRE_LIMIT_NONE);
+    }
+}
+
 static void shell_free(struct command *c)
 {
     struct shell *s = c->shell;
@@ -66,19 +468,43 @@ static void shell_free(struct command *c)
     cleanup_close(&s->payload);
     cleanup_close(&s->input);
     cleanup_close(&s->report);
-    buf_free(&s->call.payload);
-    buf_free(&s->call.data);
+    shell_call_free(&s->call);
     free(s->gone);
     free(s);
 }
 
-void shell_discard_ready(struct session *s)
+static const struct command_hooks SHELL_HOOKS;
+
+/* Starts a shell: a command whose limits the caller sets, but for that on files, which is the
+ * session's. It takes over the call; without one it waits for a call, as only bash can. `fresh`:
+ * without the session's state. NULL with err set on failure. */
+static struct command *shell_start(struct session *session, struct shell_call *call, bool fresh,
+                                   bool background, struct error *err)
 {
-    while (s->n_ready) {
-        struct command *c = s->ready[0];
-        shell_leave_session(c);
-        command_kill(c, WIRE_LIMIT_NONE);
+    struct command *c = command_new(session->guest);
+    if (!c || !(c->shell = calloc(1, sizeof *c->shell))) {
+        command_free(c);
+        error_set(err, EAGAIN, "too many commands are running");
+        return NULL;
     }
+    c->hooks = &SHELL_HOOKS;
+    *c->shell = (struct shell){.session = session,
+                               .command = c,
+                               .wake = -1,
+                               .payload = -1,
+                               .input = -1,
+                               .report = -1,
+                               .plain = session->plain,
+                               .fresh = fresh,
+                               .confirm.fire = shell_confirm_fire};
+    if (call) {
+        c->shell->call = *call;
+        *call = (struct shell_call){0};
+    }
+    session->calls++;
+    c->background = background;
+    c->limits.files = session->files;
+    return shell_spawn(c, call, err) < 0 ? command_free(c) : c;
 }
 
 static void shell_exited(struct command *c)
@@ -92,12 +518,17 @@ static void shell_exited(struct command *c)
     shell_free(c);
 }
 
+/* Whether there is no such shell in the box. */
+static bool shell_is_missing(const struct command *c)
+{
+    return c->report->error == ENOENT && c->report->step == SPAWN_EXEC;
+}
+
 /* A call whose shell did not take the script is tried once more. */
 static bool shell_again(struct command *c)
 {
     struct shell *s = c->shell;
-    bool frozen = c->guest->freeze.state != FREEZE_OFF;
-    bool missing = c->error == ENOENT && c->error_step == SPAWN_EXEC;
+    bool frozen = c->guest->freeze.state != FREEZE_OFF, missing = shell_is_missing(c);
     if (!c->conn || c->limit || c->signalled || frozen || !s->session || shell_has_taken(c) ||
         (missing ? s->plain : s->fresh))
         return false;
@@ -105,17 +536,14 @@ static bool shell_again(struct command *c)
         s->session->plain = true;
     struct error err = {0};
     struct conn *conn = TAKE_PTR(c->conn);
-    struct command *next = shell_start(
-        c->guest,
-        &(struct shell_start){
-            .session = s->session, .call = &s->call, .fresh = s->fresh || missing || !s->warm},
-        &err);
+    struct command *next =
+        shell_start(s->session, &s->call, s->fresh || missing || !s->warm, false, &err);
     if (!next) {
         conn_error(conn, err.code, "%s", err.text);
     } else {
         next->limits = c->limits;
         next->started = c->started;
-        next->shell->replaced = !c->error;
+        next->shell->replaced = !c->report->error;
         command_arm(next);
         command_serve(next, conn);
     }
@@ -128,11 +556,11 @@ static bool shell_refused(struct command *c, const struct state_report *report, 
                           size_t size)
 {
     struct state state;
-    if (c->error == ENOENT && c->error_step == SPAWN_EXEC) {
-        snprintf(text, size, "this box has no shell: neither bash nor sh was found");
+    if (shell_is_missing(c)) {
+        snprintf(text, size, "this box has no shell: neither bash nor sh is in its PATH");
         return true;
     }
-    if (!c->shell->call.own_cwd || c->error || !WIFEXITED(c->status) ||
+    if (!c->shell->call.own_cwd || c->report->error || !WIFEXITED(c->status) ||
         WEXITSTATUS(c->status) != 126 || !report->taken || report->rest_len == 0 ||
         state_parse(report->rest, report->rest_len, &state))
         return false;
@@ -157,7 +585,7 @@ static void shell_prepare(struct session *s)
     if (s->plain || s->guest->freeze.state != FREEZE_OFF)
         return;
     while (s->n_ready < (s->hurried ? SESSION_READY_MAX : 1)) {
-        struct command *c = shell_start(s->guest, &(struct shell_start){.session = s}, &err);
+        struct command *c = shell_start(s, NULL, false, false, &err);
         if (!c)
             return;
         c->idle = true;
@@ -178,7 +606,7 @@ static void shell_over(struct command *c)
     if (session) {
         if (report.gone)
             s->gone = strdup(c->cwd);
-        bool exited_by_itself = !c->error && !c->limit && WIFEXITED(c->status);
+        bool exited_by_itself = !c->report->error && !c->limit && WIFEXITED(c->status);
         if (exited_by_itself && state_parse(report.rest, report.rest_len, &state))
             s->saved = session_save(session, &state, s->call.own_cwd) >= 0;
     }
@@ -204,41 +632,38 @@ static void shell_put_result(struct command *c, struct buf *b)
         wire_put(b, WIRE_K_CWD, state.cwd, state.cwd_len);
     if (s->gone) {
         snprintf(text, sizeof text,
-                 "the session's folder %.300s is gone; the command began in another one", s->gone);
+                 "the session's working directory %.300s no longer exists; the command started in "
+                 "another one",
+                 s->gone);
         wire_put_str(b, WIRE_K_NOTE, text);
     }
     if (s->replaced)
-        wire_put_str(b, WIRE_K_NOTE, "the session's shell did not answer and was replaced");
+        wire_put_str(b, WIRE_K_NOTE, "the session's shell did not respond and was replaced");
     if ((s->fresh && s->replaced) || (session && session->unloadable))
         wire_put_str(b, WIRE_K_NOTE,
-                     "the session's folder and variables could not be restored; it began anew");
+                     "the session's working directory and variables could not be restored; the "
+                     "session was reset");
     if (session)
         session->unloadable = false;
     if (!s->saved)
         wire_put_str(b, WIRE_K_NOTE,
                      "the shell ended before it could save its state (it was killed, or the script "
-                     "ran exec or set an EXIT trap): folder, variables and functions are what they "
-                     "were before this command");
+                     "ran exec or set an EXIT trap): working directory, variables and functions "
+                     "are as before this command");
 }
 
-const struct command_hooks shell_hooks = {.exited = shell_exited,
-                                          .again = shell_again,
-                                          .over = shell_over,
-                                          .put_result = shell_put_result,
-                                          .free = shell_free};
-
-static void shell_call_free(struct shell_call *call)
-{
-    buf_free(&call->payload);
-    buf_free(&call->data);
-}
+static const struct command_hooks SHELL_HOOKS = {.exited = shell_exited,
+                                                 .again = shell_again,
+                                                 .over = shell_over,
+                                                 .put_result = shell_put_result,
+                                                 .free = shell_free};
 
 static int shell_parse_call(struct shell_call *call, const struct wire_frame *f, struct error *err)
 {
     struct wire_field script, cwd = {0}, input;
     bool has_input = wire_find(f, WIRE_K_DATA, &input);
     if (!wire_find(f, WIRE_K_TEXT, &script))
-        return error_set(err, EINVAL, "there is no script to run");
+        return error_set(err, EINVAL, "no script given");
     if (memchr(script.data, 0, script.size))
         return error_set(err, EINVAL, "the script holds a NUL byte, which no shell can read");
     if (wire_find(f, WIRE_K_CWD, &cwd) && memchr(cwd.data, 0, cwd.size))
@@ -256,44 +681,6 @@ static int shell_parse_call(struct shell_call *call, const struct wire_frame *f,
     if (call->payload.failed || call->data.failed)
         return error_errno(err, ENOMEM, "cannot keep the script");
     return 0;
-}
-
-/* The session that the request names, with the request's variables. NULL with err set. */
-static struct session *shell_find_session(struct guest *g, const struct wire_frame *f,
-                                          struct error *err)
-{
-    _cleanup_words_ struct words env = {0};
-    struct wire_field field;
-    bool named = wire_find(f, WIRE_K_NAME, &field);
-    _cleanup_free_ char *name = named ? wire_find_str(f, WIRE_K_NAME) : strdup(DEFAULT_NAME);
-    int r = words_collect(f, WIRE_K_ENV, &env);
-    if (r < 0) {
-        error_errno(err, -r, "cannot read the variables");
-        return NULL;
-    }
-    struct session *session = name ? session_get(g, name) : NULL;
-    if (!session) {
-        error_set(err, EINVAL,
-                  "a session's name has 1 to %d letters, digits, '.', '_' or '-', and no dot at "
-                  "its beginning",
-                  SESSION_NAME_MAX);
-        return NULL;
-    }
-
-    /* Too many: forgets the one used the longest ago, of those that no command points to. */
-    struct session *s, *oldest = NULL;
-    LIST_FOREACH(s, &g->sessions, link)
-    if (s->calls == s->n_ready && s != session)
-        oldest = s;
-    if (g->n_sessions > SESSIONS_MAX && oldest) {
-        shell_discard_ready(oldest);
-        session_free(oldest);
-    }
-    if (session_seed(session, &env) < 0) {
-        error_set(err, E2BIG, "the session's variables are longer than %u bytes", STATE_MAX);
-        return NULL;
-    }
-    return session;
 }
 
 /* The ready shell, after it was given the call; NULL if there is none that fits. */
@@ -320,60 +707,27 @@ static struct command *shell_take_ready(struct session *s, struct shell_call *ca
     return NULL;
 }
 
-int shell_request(struct conn *conn, const struct wire_frame *f)
+void shell_request(struct conn *conn, const struct wire_frame *f)
 {
     _cleanup_(shell_call_free) struct shell_call call = {0};
     struct command_limits limits;
     struct error err = {0};
-    struct session *session = NULL;
     struct command *c = NULL;
     bool background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
-    exec_parse_limits(&limits, f);
-    if (shell_parse_call(&call, f, &err) >= 0)
-        session = shell_find_session(conn->guest, f, &err);
+    command_parse_limits(&limits, f);
+    int r = shell_parse_call(&call, f, &err);
+    struct session *session = r < 0 ? NULL : session_find(conn->guest, f, &err);
     if (session && !background)
         c = shell_take_ready(session, &call, limits.files);
     if (session)
         session->files = limits.files;
     if (session && !c)
-        c = shell_start(
-            conn->guest,
-            &(struct shell_start){.session = session, .call = &call, .background = background},
-            &err);
+        c = shell_start(session, &call, false, background, &err);
     if (!c) {
         conn_error(conn, err.code, "%s", err.text);
-        return 0;
+        return;
     }
     c->limits = limits;
     command_arm(c);
-    if (background)
-        background_answer(c, conn);
-    else
-        command_serve(c, conn);
-    return 0;
-}
-
-int shell_input_request(struct conn *conn, const struct wire_frame *f)
-{
-    struct wire_field data = {0};
-    struct command *c = background_find(conn, f);
-    if (!c)
-        return 0;
-    wire_find(f, WIRE_K_DATA, &data);
-    int r = relay_feed(&c->relay, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
-    if (r == -ENOBUFS) {
-        conn_error(conn, EAGAIN,
-                   "the command has not read its input yet: %zu bytes wait, more than %u may not",
-                   c->relay.backlog.len, RELAY_INPUT_MAX);
-        return 0;
-    }
-    if (r < 0) {
-        conn_error(conn, -r, "the command takes no input any more");
-        return 0;
-    }
-    size_t at = wire_begin(&conn->out, WIRE_RESULT);
-    wire_put_u64(&conn->out, WIRE_K_COUNT, c->relay.backlog.len);
-    wire_end(&conn->out, at);
-    conn_finish(conn);
-    return 0;
+    command_serve(c, conn);
 }

@@ -1,6 +1,6 @@
 /*
  * Messages to the process that watches and removes the disk stores of one family of boxes
- * (`hutch-guest store`, src/guest/store). Each is one packet on its control socket. When the owner
+ * (`hutch-guest store`, src/guest/store.c). Each is one packet on its control socket. When the owner
  * of the boxes ends, the socket closes and the process removes every store that is left.
  */
 #pragma once

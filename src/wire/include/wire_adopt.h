@@ -17,6 +17,6 @@ struct adopt_hello {
 
 /* From the guest, which knows the process then. If the socket ends instead, the process exits. */
 struct adopt_go {
-    uint64_t tag;   /* the hard limit RLIMIT_RTTIME, which marks its tree (command.h) */
+    uint64_t tag;   /* the hard limit RLIMIT_RTTIME, which marks its tree (guest/exec) */
     uint64_t files; /* descriptors that a process may have; 0: as many as the guest */
 };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "loop.h"
 #include "thread.h"
+#include "guest.h"
 
 #define MANY 100
 
@@ -54,9 +54,8 @@ static void loop_end(struct loop *l)
 
 static void busy_sources_take_turns(void **state)
 {
-    struct loop l;
+    struct loop l = {0};
     struct ear ears[MANY];
-    loop_init(&l);
     for (int i = 0; i < MANY; i++)
         ear_open(&ears[i], &l);
     for (int i = 0; i < 3 * MANY; i++)
@@ -71,9 +70,8 @@ static void busy_sources_take_turns(void **state)
 
 static void a_forgotten_source_is_not_called(void **state)
 {
-    struct loop l;
+    struct loop l = {0};
     struct ear first, second, third;
-    loop_init(&l);
     ear_open(&first, &l);
     ear_open(&second, &l);
     ear_open(&third, &l);
@@ -90,9 +88,8 @@ static void a_forgotten_source_is_not_called(void **state)
 
 static void a_handler_may_forget_itself(void **state)
 {
-    struct loop l;
+    struct loop l = {0};
     struct ear only;
-    loop_init(&l);
     ear_open(&only, &l);
     only.forgets = &only;
     loop_step(&l);
@@ -114,10 +111,9 @@ static void timer_fired(struct loop_timer *t)
 
 static void a_timer_fires_beside_a_busy_source(void **state)
 {
-    struct loop l;
+    struct loop l = {0};
     struct ear busy;
     struct loop_timer timer = {.fire = timer_fired};
-    loop_init(&l);
     ear_open(&busy, &l);
     loop_timer_set(&l, &timer, clock_now());
     loop_step(&l);

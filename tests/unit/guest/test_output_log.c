@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "output_log.h"
-#include "wire.h"
+#include "command.h"
 
 #define KEEP (64u << 10)
 #define ROOM 5000u
@@ -31,10 +30,9 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     int ends[2];
-    loop_init(&f->loop);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(io_set_nonblock(ends[0], true), 0);
-    f->log = (struct output_log)OUTPUT_LOG_INIT;
+    f->log = OUTPUT_LOG_INIT;
     f->log.pipe.fd = ends[0];
     f->log.file = memfd_create("log", MFD_CLOEXEC);
     f->log.keep = KEEP;
@@ -46,7 +44,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    output_log_close(&f->log, &f->loop);
+    output_log_free(&f->log, &f->loop);
     close(f->writer);
     free(f->loop.polls);
     free(f->loop.sources);

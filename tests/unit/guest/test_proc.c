@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "proc.h"
+#include "command.h"
 
 #define NUMBERS " 7 10 10 0 -1 4194560 103 0 0 0 11 22 33 44 20 0 5 0 6120 2670592 223\n"
 

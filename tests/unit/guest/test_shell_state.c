@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "shell/state.h"
+#include "shell/shell.h"
 
 #define BYTES(text) text, sizeof(text) - 1
 

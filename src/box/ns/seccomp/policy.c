@@ -27,7 +27,7 @@
 
 #define WHOLE     0xffffffffu
 #define GUEST_PID 1 /* in the box's own pid namespace */
-#define GUEST_TID 2 /* of its thread (src/guest/notify), which these calls take for the process */
+#define GUEST_TID 2 /* of its thread (src/guest/notify.c), which these calls take for the process */
 #define AGENT_ID  1000 /* the only user and group that a box has */
 
 #define NEW_NAMESPACES                                                                             \

@@ -24,7 +24,7 @@
 #define POLICY_ALLOW        SECCOMP_RET_ALLOW
 #define POLICY_ERRNO(error) (SECCOMP_RET_ERRNO | (error))
 
-/* The call waits until the guest has decided on it, or carried it out (src/guest/notify). */
+/* The call waits until the guest has decided on it, or carried it out (src/guest/notify.c). */
 #define POLICY_NOTIFY SECCOMP_RET_USER_NOTIF
 
 /* A call that hutch does not know yet looks like one that the kernel does not have: libraries then
