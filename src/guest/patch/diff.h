@@ -100,19 +100,6 @@ int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_s
 int diff_binary_apply_delta(const uint8_t *base, size_t base_size, const uint8_t *delta,
                             size_t delta_bytes, uint8_t **ret, size_t *ret_size);
 
-/*
- * For the parsers. Each of these appends one item; -E2BIG over a limit. A hunk belongs to the last
- * file, a line to the last hunk.
- */
-int diff_add_file(struct diff *d, size_t line, struct diff_file **ret, struct error *err);
-int diff_add_hunk(struct diff *d, const struct diff_hunk *h, struct error *err);
-int diff_add_line(struct diff *d, char kind, struct slice text, struct error *err);
-
-static inline struct diff_hunk *diff_last_hunk(struct diff *d)
-{
-    return &d->hunks[d->n_hunks - 1];
-}
-
 struct cursor {
     const char *at, *end;
     size_t line; /* number of the line at `at`, from 1 */
@@ -147,13 +134,6 @@ static inline void cursor_next(struct cursor *c)
     c->line++;
 }
 
-static inline struct slice cursor_line_after(const struct cursor *c)
-{
-    struct cursor next = *c;
-    cursor_next(&next);
-    return cursor_line(&next);
-}
-
 static inline bool slice_begins(struct slice s, const char *text)
 {
     size_t n = strlen(text);
@@ -181,18 +161,6 @@ static inline struct slice slice_trim(struct slice s)
     return s;
 }
 
-static inline void cursor_skip_blank(struct cursor *c)
-{
-    while (!cursor_done(c) && slice_trim(cursor_line(c)).size == 0)
-        cursor_next(c);
-}
-
-/* Do a --- and a +++ line begin here? */
-static inline bool cursor_at_names(const struct cursor *c)
-{
-    return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
-}
-
 /*
  * The name behind `--- `, `+++ `, `rename from ` and the like, as a new string: in C's quotes, or
  * up to a tab or a date. -EINVAL if it is empty, holds a NUL or its quotes are broken; -ENOMEM.
@@ -208,9 +176,3 @@ bool name_is_nothing(struct slice s);
  * same but for their first components. -ENOENT if they are not, as those of a rename may be.
  */
 int name_split_git(struct slice s, char **ret_old, char **ret_new);
-
-/* Reads the hunks of the file that was added last, as long as there are any. */
-int hunks_parse(struct diff *d, struct cursor *c, struct error *err);
-
-/* Reads the body of a hunk without counts, as far as its lines look like one. */
-int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err);

@@ -1,14 +1,350 @@
 /*
- * From text to a diff: finds the files in it and reads the headers above their hunks.
+ * From text to a diff: finds the files in it, reads the headers above their hunks and the hunks.
  *
  * The parser skips text that is no diff (a mail, a commit message, a Markdown fence). What looks
  * like a part of a diff but cannot be applied is an error: a hunk without names, another format.
+ *
+ * The header of a hunk is believed if its counts agree with the body; then what follows the body
+ * does not belong to the hunk. If they do not agree, or there are none, the body reaches as far as
+ * its lines look like one, and the counts are made from it.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "diff.h"
 #include "banned.h"
+
+#define LINE_NUMBER_MAX 100000000u
+
+static int diff_add_failed(size_t n, size_t max, const char *what, struct error *err)
+{
+    if (n < max)
+        return error_set(err, ENOMEM, "out of memory while reading the diff");
+    return error_set(err, E2BIG, "the diff has more than %zu %s: apply it in parts", max, what);
+}
+
+static int diff_add_file(struct diff *d, size_t line, struct diff_file **ret, struct error *err)
+{
+    if (d->n_files >= DIFF_FILES_MAX || !ARRAY_GROW(d->files, d->n_files, d->files_room))
+        return diff_add_failed(d->n_files, DIFF_FILES_MAX, "files", err);
+    *ret = &d->files[d->n_files++];
+    **ret = (struct diff_file){.line = line, .first_hunk = d->n_hunks};
+    return 0;
+}
+
+/* A hunk of the last file. */
+static int diff_add_hunk(struct diff *d, const struct diff_hunk *h, struct error *err)
+{
+    if (d->n_hunks >= DIFF_HUNKS_MAX || !ARRAY_GROW(d->hunks, d->n_hunks, d->hunks_room))
+        return diff_add_failed(d->n_hunks, DIFF_HUNKS_MAX, "hunks", err);
+    struct diff_hunk *added = &d->hunks[d->n_hunks++];
+    *added = *h;
+    added->first = d->n_lines;
+    added->count = added->old_count = added->new_count = 0; /* counted as lines are added */
+    d->files[d->n_files - 1].hunks++;
+    return 0;
+}
+
+/* A line of the last hunk. */
+static int diff_add_line(struct diff *d, char kind, struct slice text, struct error *err)
+{
+    if (d->n_lines >= DIFF_LINES_MAX || !ARRAY_GROW(d->lines, d->n_lines, d->lines_room))
+        return diff_add_failed(d->n_lines, DIFF_LINES_MAX, "lines", err);
+    d->lines[d->n_lines++] =
+        (struct diff_line){(const uint8_t *)text.at, (uint32_t)text.size, kind};
+    struct diff_hunk *last = &d->hunks[d->n_hunks - 1];
+    last->count++;
+    last->old_count += kind != '+';
+    last->new_count += kind != '-';
+    return 0;
+}
+
+void diff_free(struct diff *d)
+{
+    for (size_t i = 0; i < d->n_files; i++) {
+        free(d->files[i].old_name);
+        free(d->files[i].new_name);
+        free(d->files[i].from);
+        free(d->files[i].to);
+    }
+    free(d->files);
+    free(d->hunks);
+    free(d->lines);
+    free(d->text);
+    *d = (struct diff){0};
+}
+
+#define SWAP(a, b)                                                                                 \
+    do {                                                                                           \
+        __typeof__(a) kept_ = (a);                                                                 \
+        (a) = (b);                                                                                 \
+        (b) = kept_;                                                                               \
+    } while (0)
+
+int diff_reverse(struct diff *d, struct error *err)
+{
+    _cleanup_free_ struct diff_line *space = calloc(d->n_lines + 1, sizeof *space);
+    if (!space)
+        return error_set(err, ENOMEM, "out of memory while reading the diff");
+    for (size_t i = 0; i < d->n_files; i++) {
+        struct diff_file *f = &d->files[i];
+        char id[sizeof f->old_id];
+        if (f->kind == DIFF_COPY)
+            return error_set(err, EINVAL,
+                             "%.400s: a copy cannot be reversed; delete the file instead", f->to);
+        if (f->binary && f->back.form == DIFF_BINARY_NONE)
+            return error_set(err, EINVAL,
+                             "line %zu: a binary patch without its second half cannot be reversed",
+                             f->line);
+        if (f->kind == DIFF_ADD || f->kind == DIFF_DELETE)
+            f->kind = f->kind == DIFF_ADD ? DIFF_DELETE : DIFF_ADD;
+        SWAP(f->old_name, f->new_name);
+        SWAP(f->from, f->to);
+        SWAP(f->old_mode, f->new_mode);
+        SWAP(f->forward, f->back);
+        memcpy(id, f->old_id, sizeof id);
+        memcpy(f->old_id, f->new_id, sizeof id);
+        memcpy(f->new_id, id, sizeof id);
+    }
+    for (size_t i = 0; i < d->n_files / 2; i++)
+        SWAP(d->files[i], d->files[d->n_files - 1 - i]);
+
+    for (size_t n = 0; n < d->n_hunks; n++) {
+        struct diff_hunk *h = &d->hunks[n];
+        struct diff_line *lines = d->lines + h->first;
+        SWAP(h->old_line, h->new_line);
+        SWAP(h->old_count, h->new_count);
+        for (size_t i = 0, run = 0; i <= h->count; i++) {
+            if (i < h->count && lines[i].kind != ' ') {
+                lines[i].kind = lines[i].kind == '+' ? '-' : '+';
+                continue;
+            }
+            /* Within a run of changed lines, removed ones precede added ones. */
+            size_t used = 0;
+            for (const char *kind = "-+"; *kind; kind++)
+                for (size_t k = run; k < i; k++)
+                    if (lines[k].kind == *kind)
+                        space[used++] = lines[k];
+            memcpy(lines + run, space, used * sizeof *lines);
+            run = i + 1;
+        }
+    }
+    return 0;
+}
+
+static struct slice cursor_line_after(const struct cursor *c)
+{
+    struct cursor next = *c;
+    cursor_next(&next);
+    return cursor_line(&next);
+}
+
+/* Do a --- and a +++ line begin here? */
+static bool cursor_at_names(const struct cursor *c)
+{
+    return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
+}
+
+static void cursor_skip_blank(struct cursor *c)
+{
+    while (!cursor_done(c) && slice_trim(cursor_line(c)).size == 0)
+        cursor_next(c);
+}
+
+/* The kind of a line of a body: ' ', '-', '+', '\\'; 0 if it is none. An empty line is context that
+ * has lost its blank. */
+static char hunk_line_kind(struct slice s)
+{
+    if (s.size == 0)
+        return ' ';
+    return strchr(" -+\\", s.at[0]) && s.at[0] ? s.at[0] : 0;
+}
+
+/* How many lines the body has if its header's counts are right; -EINVAL if they are not: it is
+ * shorter, or the next line would continue it. */
+static ssize_t hunk_counted_length(struct cursor c, uint32_t old, uint32_t new)
+{
+    ssize_t n = 0;
+    for (; old || new || (!cursor_done(&c) && *c.at == '\\'); n++) {
+        char kind = cursor_done(&c) ? 0 : hunk_line_kind(cursor_line(&c));
+        if (kind == 0 || (kind != '+' && kind != '\\' && old == 0) || (kind == '+' && new == 0) ||
+            (kind == ' ' && new == 0))
+            return -EINVAL;
+        old -= kind == ' ' || kind == '-';
+        new -= kind == ' ' || kind == '+';
+        cursor_next(&c);
+    }
+    struct slice s = cursor_line(&c);
+    char kind = cursor_done(&c) ? 0 : hunk_line_kind(s);
+    /* "-- " and the version of git end a mail. */
+    if (kind == 0 || cursor_at_names(&c) || slice_is(s, "-- ") || slice_is(s, "--") ||
+        slice_is(s, "---"))
+        return n;
+    return kind == '+' || kind == '-' || slice_trim(s).size > 0 ? -EINVAL : n;
+}
+
+/* How many lines the body has by their look; `counts` is the header if it has counts, or NULL.
+ * Empty lines at the end are text between hunks, unless the header counted them. */
+static int hunk_visible_length(struct cursor c, const struct diff_hunk *counts, size_t *ret,
+                               struct error *err)
+{
+    /* What may follow a body without being a broken line of it. */
+    static const char *const BOUNDARIES[] = {
+        "@@",  "diff ", "```", "~~~",      "*** ",  "Index: ", "index ",
+        "-- ", "--- ",  "===", "Only in ", "From ", "commit ", "</"};
+    size_t n = 0, empty = 0, began = c.line;
+    uint32_t old = 0, new = 0;
+    for (; !cursor_done(&c) && !cursor_at_names(&c); n++, cursor_next(&c)) {
+        struct slice s = cursor_line(&c);
+        char kind = hunk_line_kind(s);
+        if (kind == 0 || slice_is(s, "-- "))
+            break;
+        empty = s.size == 0 ? empty + 1 : 0;
+        old += kind == ' ' || kind == '-';
+        new += kind == ' ' || kind == '+';
+    }
+    *ret = n - empty;
+    if (!counts)
+        return 0;
+    bool boundary = cursor_done(&c);
+    for (size_t i = 0; i < ARRAY_SIZE(BOUNDARIES); i++)
+        boundary |= slice_begins(cursor_line(&c), BOUNDARIES[i]);
+    if ((counts->old_count > old || counts->new_count > new) && empty == 0 && !boundary)
+        return error_set(
+            err, EINVAL,
+            "line %zu of the diff begins with none of ' ', '+' and '-', but the hunk of line %zu "
+            "says that it goes on (its header has -%u +%u lines, its body -%u +%u)",
+            c.line, began - 1, counts->old_count, counts->new_count, old, new);
+    if (counts->old_count <= old && counts->old_count >= old - (uint32_t)empty &&
+        old - counts->old_count == new - counts->new_count)
+        *ret = n - (old - counts->old_count);
+    return 0;
+}
+
+static int hunk_add_lines(struct diff *d, struct cursor *c, size_t n, struct error *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        struct slice s = cursor_line(c), whole = cursor_whole(c);
+        char kind = hunk_line_kind(s);
+        cursor_next(c);
+        if (kind == '\\')
+            continue;
+        if (s.size > 0)
+            whole = slice_skip(whole, 1);
+        if (!cursor_done(c) && *c->at == '\\') /* No newline at end of file */
+            whole.size--;
+        r = diff_add_line(d, kind, whole, err);
+    }
+    return r;
+}
+
+static bool hunk_parse_number(struct slice *s, uint32_t *ret)
+{
+    uint32_t v = 0;
+    size_t n = 0;
+    for (; n < s->size && s->at[n] >= '0' && s->at[n] <= '9'; n++) {
+        v = v * 10 + (uint32_t)(s->at[n] - '0');
+        if (v > LINE_NUMBER_MAX)
+            return false;
+    }
+    *s = slice_skip(*s, n);
+    *ret = v;
+    return n > 0;
+}
+
+/* "-12,3" or "-12". */
+static bool hunk_parse_range(struct slice *s, char sign, uint32_t *line, uint32_t *count)
+{
+    struct slice at = slice_trim(*s);
+    if (at.size == 0 || at.at[0] != sign)
+        return false;
+    at = slice_skip(at, 1);
+    *count = 1;
+    if (!hunk_parse_number(&at, line))
+        return false;
+    if (at.size && at.at[0] == ',') {
+        at = slice_skip(at, 1);
+        if (!hunk_parse_number(&at, count))
+            return false;
+    }
+    *s = at;
+    return true;
+}
+
+static int hunk_parse(struct diff *d, struct cursor *c, struct error *err)
+{
+    struct slice s = cursor_line(c), whole = cursor_whole(c), rest = slice_skip(s, 2);
+    struct diff_hunk h = {.header = s};
+    size_t began = c->line, length = 0;
+    if (slice_begins(s, "@@@"))
+        return error_set(err, EINVAL,
+                         "line %zu: this is the diff of a merge (@@@); give a diff of two versions",
+                         began);
+    h.numbered = hunk_parse_range(&rest, '-', &h.old_line, &h.old_count);
+    bool counts = h.numbered && hunk_parse_range(&rest, '+', &h.new_line, &h.new_count);
+    if (h.numbered && !counts)
+        h.new_line = h.old_line;
+    if (!h.numbered) {
+        /* The text between or behind the @@, unless it only says "somewhere". */
+        h.anchor = slice_trim(slice_skip(s, 2));
+        const char *end = memmem(h.anchor.at, h.anchor.size, "@@", 2);
+        if (end) {
+            rest = slice_trim(slice_skip(h.anchor, (size_t)(end + 2 - h.anchor.at)));
+            h.anchor.size = (size_t)(end - h.anchor.at);
+            h.anchor = rest.size ? rest : slice_trim(h.anchor);
+        }
+        if (slice_is(h.anchor, "...") || slice_is(h.anchor, "\u2026"))
+            h.anchor.size = 0;
+    }
+    d->crlf |= whole.size >= 2 && whole.at[whole.size - 2] == '\r';
+    cursor_next(c);
+    ssize_t n = counts ? hunk_counted_length(*c, h.old_count, h.new_count) : -EINVAL;
+    h.recounted = h.numbered && n < 0;
+    int r = 0;
+    if (n >= 0)
+        length = (size_t)n;
+    else
+        r = hunk_visible_length(*c, counts ? &h : NULL, &length, err);
+    if (r >= 0)
+        r = diff_add_hunk(d, &h, err);
+    if (r >= 0)
+        r = hunk_add_lines(d, c, length, err);
+    if (r >= 0 && d->hunks[d->n_hunks - 1].count == 0)
+        return error_set(err, EINVAL,
+                         "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line",
+                         began);
+    return r;
+}
+
+static int hunk_compare(const void *a, const void *b)
+{
+    const struct diff_hunk *x = a, *y = b;
+    return x->old_line != y->old_line ? (x->old_line > y->old_line) - (x->old_line < y->old_line)
+                                      : (x->first > y->first) - (x->first < y->first);
+}
+
+/* Reads the hunks of the file that was added last, as long as there are any. If all have numbers,
+ * they are put in their order: models, and git for diffs without context, mix it up. */
+static int hunks_parse(struct diff *d, struct cursor *c, struct error *err)
+{
+    struct diff_file *f = &d->files[d->n_files - 1];
+    bool numbered = true;
+    while (!cursor_done(c) && slice_begins(cursor_line(c), "@@")) {
+        int r = hunk_parse(d, c, err);
+        if (r < 0)
+            return r;
+        /* Empty lines between hunks, which models like to write. */
+        struct cursor ahead = *c;
+        cursor_skip_blank(&ahead);
+        if (slice_begins(cursor_line(&ahead), "@@"))
+            *c = ahead;
+        numbered &= d->hunks[d->n_hunks - 1].numbered;
+    }
+    if (f->hunks > 1 && numbered)
+        qsort(&d->hunks[f->first_hunk], f->hunks, sizeof *d->hunks, hunk_compare);
+    return 0;
+}
 
 static int parse_error(const struct cursor *c, const char *why, struct error *err)
 {
@@ -265,15 +601,18 @@ static int parse_codex_hunk(struct diff *d, struct cursor *c, struct error *err)
         h.header = cursor_line(c);
         h.anchor = slice_trim(slice_skip(h.header, 2));
     }
+    size_t n;
     int r = diff_add_hunk(d, &h, err);
     if (r >= 0)
-        r = hunk_parse_body(d, c, err);
+        r = hunk_visible_length(*c, NULL, &n, err);
+    if (r >= 0)
+        r = hunk_add_lines(d, c, n, err);
     if (r < 0)
         return r;
-    if (diff_last_hunk(d)->count == 0)
+    if (d->hunks[d->n_hunks - 1].count == 0)
         return parse_error(&began, "expected lines with ' ', '+' or '-'", err);
     if (slice_is(cursor_line(c), "*** End of File")) {
-        diff_last_hunk(d)->at_end = true;
+        d->hunks[d->n_hunks - 1].at_end = true;
         cursor_next(c);
     }
     cursor_skip_blank(c);

@@ -1,20 +1,15 @@
 /*
  * Finds the place of each hunk in a file, and writes the patched file.
  *
- * Hunks are compared with the lines that the file had before. A diff is tried strictly first, then
- * loosely, so that it applies wherever `git apply` or GNU patch would apply it, with their result:
+ * The rules are those of GNU patch. Hunks are compared with the lines that the file had before. A
+ * hunk is expected at the offset of the one before it; the search begins there and goes one line
+ * further down, one further up, and so on. It must not change lines above the hunk before it, but
+ * may share context with it. It is tied to an end of the file only if it has less context there
+ * than at its other end. With fuzz N, N lines of context at its ends need not match. Wherever `git
+ * apply` would apply a diff, these rules do too, with the same result (test_diff_corpus.py).
  *
- * - strict, as git: every line of a hunk must match. A hunk that begins at line 1 must match at the
- *   start of the file, one without context behind its last change at the end. Hunks may come in any
- *   order, but no two of them may match the same line.
- * - loose, as patch: a hunk is expected at the offset of the one before it and must not change
- *   lines above that one, but may share context with it. It is tied to an end of the file only if
- *   it has less context there than at its other end. With fuzz N, N lines of context at its ends
- *   need not match.
- *
- * The search begins at the line that the header names and goes one line further down, one further
- * up, and so on. A hunk whose counts were wrong is tied to no end, since it may have lost lines. A
- * hunk without line numbers must match at one place only, or behind the line that its header names.
+ * A hunk whose counts were wrong is tied to no end, since it may have lost lines. A hunk without
+ * line numbers must match at one place only, or behind the line that its header names.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +35,7 @@ int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)
     for (size_t i = 0; i < t.count; i++) {
         const uint8_t *newline = memchr(data, '\n', (size_t)(end - data));
         size_t n = (size_t)((newline ? newline + 1 : end) - data);
-        t.lines[i] = (struct text_line){data, (uint32_t)n, false};
+        t.lines[i] = (struct text_line){data, (uint32_t)n};
         data += n;
     }
     *ret = t;
@@ -65,7 +60,7 @@ int hunk_lines_make(const struct diff *d, const struct diff_hunk *h, struct hunk
     }
     for (size_t i = 0; i < h->count; i++) {
         const struct diff_line *line = &d->lines[h->first + i];
-        struct text_line as = {line->text, line->size, false};
+        struct text_line as = {line->text, line->size};
         if (line->kind != '+')
             p.old[p.n_old++] = as;
         if (line->kind != '-')
@@ -96,21 +91,16 @@ static void hunk_lines_swap(struct hunk_lines *p)
     p->n_new = n;
 }
 
-struct placed_hunk {
-    size_t at;
-    const struct diff_hunk *hunk;
-};
-
 struct placer {
     const struct place_call *call;
     struct text_lines *file;
     struct hunk_lines pattern;
-    struct placed_hunk *placed;
+    size_t *placed; /* for each hunk the line where it begins, from 0 */
     size_t n_placed;
     enum place_why why; /* of the hunk that is being placed */
     size_t expected;    /* the line behind the hunk before it */
-    size_t lowest;      /* loose: the first line that no hunk has changed or passed */
-    int64_t offset;     /* loose: of the hunk before */
+    size_t lowest;      /* the first line that no hunk has changed or passed */
+    int64_t offset;     /* of the hunk before */
     struct place_result result;
 };
 
@@ -140,7 +130,7 @@ static bool match_at(const struct placer *p, enum match_how how, size_t at, size
     for (size_t i = head; i < t->n_old - tail; i++) {
         const struct text_line *have = &p->file->lines[at + i], *want = &t->old[i];
         uint32_t n = have->size, n_want = want->size;
-        if (*p->call->work == 0 || have->taken)
+        if (*p->call->work == 0)
             return false;
         --*p->call->work;
         if (how == MATCH_SPACE) {
@@ -166,13 +156,6 @@ static size_t match_find(const struct placer *p, enum match_how how, size_t from
     return SIZE_MAX;
 }
 
-static enum match_how match_how_for(const struct placer *p)
-{
-    return p->call->how.ignore_space   ? MATCH_SPACE
-           : p->pattern.hunk->numbered ? MATCH_EXACT
-                                       : MATCH_LAST_NEWLINE;
-}
-
 /* The first line from `from` on that reads as the anchor of a hunk without numbers. */
 static size_t find_anchor(const struct placer *p, size_t from)
 {
@@ -192,7 +175,7 @@ static size_t find_anchor(const struct placer *p, size_t from)
 static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
 {
     const struct hunk_lines *t = &p->pattern;
-    enum match_how how = match_how_for(p);
+    enum match_how how = p->call->ignore_space ? MATCH_SPACE : MATCH_LAST_NEWLINE;
     size_t count = p->file->count;
     if (t->hunk->anchor.size > 0) {
         size_t anchor = find_anchor(p, p->expected);
@@ -227,26 +210,20 @@ static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
 static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned fuzz)
 {
     const struct hunk_lines *t = &p->pattern;
-    enum match_how how = match_how_for(p);
+    enum match_how how = p->call->ignore_space ? MATCH_SPACE : MATCH_EXACT;
     int64_t count = (int64_t)p->file->count, n = (int64_t)t->n_old;
     int64_t before = (int64_t)t->before, behind = (int64_t)t->behind;
     int64_t context = before > behind ? before : behind;
     /* Negative at an end with too little context: the hunk is tied to that end of the file. */
     int64_t head = fuzz + before - context, tail = fuzz + behind - context;
-    bool strict = p->call->how.strict, tied = !t->hunk->recounted;
-    bool start = tied && first <= 0 && (strict || head < 0);
-    bool end = tied && (strict ? behind == 0 : tail < 0);
-    head = strict || head < 0 ? 0 : head;
-    tail = strict || tail < 0 ? 0 : tail;
-    if (n == 0 && !strict)
+    bool start = !t->hunk->recounted && first <= 0 && head < 0;
+    bool end = !t->hunk->recounted && tail < 0;
+    head = head < 0 ? 0 : head;
+    tail = tail < 0 ? 0 : tail;
+    if (n == 0)
         return first + p->offset;
-    /* New lines and nothing around them: git would put them at the end, wherever they belong. */
-    if (n == 0 && t->hunk->old_line > 0)
-        return -1;
-    if (start) {
-        bool fits = (!end || n == count) && p->lowest <= t->before;
-        return fits && match_at(p, how, 0, 0, (size_t)tail) ? 0 : -1;
-    }
+    if (start)
+        return p->lowest <= t->before && match_at(p, how, 0, 0, (size_t)tail) ? 0 : -1;
     if (end) {
         bool fits = n <= count && count - n >= (int64_t)p->lowest;
         return fits && match_at(p, how, (size_t)(count - n), (size_t)head, 0) ? count - n : -1;
@@ -276,10 +253,9 @@ static bool place_hunk(struct placer *p)
 {
     struct hunk_lines *t = &p->pattern;
     const struct diff_hunk *h = t->hunk;
-    const struct place_options *how = &p->call->how;
     bool first_hunk = p->n_placed == 0 && p->result.failures == 0;
     size_t context = t->before > t->behind ? t->before : t->behind;
-    unsigned most = how->strict ? 0 : how->fuzz < context ? how->fuzz : (unsigned)context;
+    unsigned most = p->call->fuzz < context ? p->call->fuzz : (unsigned)context;
     int64_t first = header_line(h->old_line, t->n_old), at = -1;
     unsigned fuzz = 0;
     for (;; fuzz++) {
@@ -303,19 +279,14 @@ static bool place_hunk(struct placer *p)
     if (at < 0 || (size_t)at + t->before < p->lowest)
         return false;
     size_t count = p->file->count, end = (size_t)at + t->n_old;
-    p->placed[p->n_placed++] = (struct placed_hunk){(size_t)at, h};
+    p->placed[p->n_placed++] = (size_t)at;
     p->expected = end;
-    if (how->strict)
-        for (size_t i = (size_t)at; i < end; i++)
-            p->file->lines[i].taken = true;
-    else if (t->before < h->count) /* it changes something */
+    if (t->before < h->count) /* it changes something */
         p->lowest = end - t->behind < count ? end - t->behind : count;
     if (h->numbered) {
-        int64_t offset = at - first;
-        if (!how->strict)
-            p->offset = offset;
-        if (llabs(offset) > llabs(p->result.offset))
-            p->result.offset = offset;
+        p->offset = at - first;
+        if (llabs(p->offset) > llabs(p->result.offset))
+            p->result.offset = p->offset;
     }
     p->result.fuzz = fuzz > p->result.fuzz ? fuzz : p->result.fuzz;
     return true;
@@ -349,13 +320,6 @@ static struct place_failure explain_failure(struct placer *p, size_t number)
     return f;
 }
 
-static int compare_placed(const void *a, const void *b)
-{
-    const struct placed_hunk *x = a, *y = b;
-    return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
-                          : (x->hunk > y->hunk) - (x->hunk < y->hunk);
-}
-
 static void write_line(struct buf *out, const uint8_t *text, size_t size)
 {
     if (out->len > 0 && out->data[out->len - 1] != '\n')
@@ -369,13 +333,12 @@ static void write_patched(struct placer *p, struct buf *out)
     const struct text_line *file = p->file->lines;
     size_t done = 0, count = p->file->count;
     /* Where blanks do not count, line ends do not either: a new line gets those of the file. */
-    bool own_ends = p->call->how.ignore_space && count > 0;
+    bool own_ends = p->call->ignore_space && count > 0;
     bool crlf = own_ends && file->size > 1 && file->text[file->size - 2] == '\r' &&
                 file->text[file->size - 1] == '\n';
-    qsort(p->placed, p->n_placed, sizeof *p->placed, compare_placed);
     for (size_t i = 0; i < p->n_placed; i++) {
-        const struct diff_hunk *h = p->placed[i].hunk;
-        size_t at = p->placed[i].at;
+        const struct diff_hunk *h = &p->call->diff->hunks[p->call->file->first_hunk + i];
+        size_t at = p->placed[i];
         for (size_t k = 0; k < h->count; k++) {
             const struct diff_line *line = &p->call->diff->lines[h->first + k];
             size_t n = line->size;
@@ -399,7 +362,7 @@ int place_hunks(const struct place_call *call, struct text_lines *file, struct b
                 struct place_result *ret)
 {
     const struct diff_file *f = call->file;
-    _cleanup_free_ struct placed_hunk *placed = calloc(f->hunks + 1, sizeof *placed);
+    _cleanup_free_ size_t *placed = calloc(f->hunks + 1, sizeof *placed);
     if (!placed)
         return -ENOMEM;
     struct placer p = {.call = call, .file = file, .placed = placed};

@@ -1,11 +1,11 @@
 /*
  * PATCH: applies a diff to the files beneath the root, all or nothing.
  *
- * diff.h parses it, plan.c computes the new content of every file in memory, commit.c writes them.
- * The whole diff is tried strictly, then loosely (hunk_place.c); and once more without the carriage
- * returns of its lines if its headers have some, as in a diff that went through a Windows program.
- * The first attempt that applies to every file counts. If none does, everything that is in the way
- * is reported. docs/protocol.md has the fields of the answer.
+ * diff_parse.c parses it, patch.c plans the new content of every file in memory, worktree.c writes
+ * them. The whole diff is tried as it is (hunk_place.c), then with blanks ignored if asked; and once
+ * more without the carriage returns of its lines if its headers have some, as in a diff that went
+ * through a Windows program. The first attempt that applies to every file counts. If none does,
+ * everything that is in the way is reported. docs/protocol.md has the fields of the answer.
  */
 #pragma once
 
@@ -109,7 +109,6 @@ void patch_paths_free(struct patch_paths *p);
 struct text_line {
     const uint8_t *text;
     uint32_t size; /* with its newline */
-    bool taken;    /* strict: a hunk matched it, no other one may */
 };
 
 struct text_lines {
@@ -136,12 +135,6 @@ void hunk_lines_free(struct hunk_lines *p);
 #define PLACE_FUZZ_MAX 3u
 #define PLACE_WORK_MAX (100u << 20) /* lines compared in one attempt: about a second */
 
-struct place_options {
-    bool strict;
-    unsigned fuzz;     /* unless strict */
-    bool ignore_space; /* unless strict: blanks at the ends of lines, and the form of line ends */
-};
-
 enum place_why {
     PLACE_NOWHERE,   /* nothing in the file matches */
     PLACE_APPLIED,   /* the file already has the result */
@@ -163,8 +156,9 @@ struct place_failure {
 struct place_call {
     const struct diff *diff;
     const struct diff_file *file;
-    struct place_options how;
-    uint64_t *work; /* what is left of PLACE_WORK_MAX */
+    unsigned fuzz;
+    bool ignore_space; /* blanks at the ends of lines, and the form of line ends, do not count */
+    uint64_t *work;    /* what is left of PLACE_WORK_MAX */
     /* Called for each failure. NULL: the first failure ends the call. */
     void (*failed)(void *data, const struct place_failure *f);
     void *data;
