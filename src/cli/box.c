@@ -1,5 +1,5 @@
 /* `hutch box`: new, fork, snapshot, restore, set, ls and rm. exec is in run.c; diff, apply and sync
- * are in show_changes.c. */
+ * are in changes.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,33 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command_options.h"
-#include "commands.h"
+#include "cli.h"
+#include "thread.h"
 #include "git_box.h"
 #include "keeper.h"
-#include "options.h"
-#include "output.h"
 #include "run_options.h"
+#include "options.h"
 #include "text.h"
-#include "thread.h"
 #include "banned.h"
 
-int command_box_new(const struct command *self, int argc, char **argv)
+static int box_new_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
     struct error err = {0};
     struct registry_id id;
     int used = 0;
     run_options_init(&o);
-    int r = run_options_parse(&o, self->options, argc, argv, &used, &err);
+    int r = run_options_parse(&o, self->body->options, argc, argv, &used, &err);
     if (r == OPTIONS_HELP)
         return help_command(self);
+    if (r == 0 && used < argc)
+        r = error_set(&err, EINVAL, "'%s' is not an option; run commands with 'hutch box exec'",
+                      argv[used]);
     if (r < 0)
         return say_usage(&err);
-    if (used < argc) {
-        say("'%s' is not an option; run commands with 'hutch box exec'", argv[used]);
-        return EXIT_USAGE;
-    }
     _cleanup_git_box_ struct git_box git = {0};
     registry_tidy();
     if (box_spec_resolve(&o.spec, &err) < 0)
@@ -57,7 +54,19 @@ int command_box_new(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-int command_box_fork(const struct command *self, int argc, char **argv)
+const struct command_body COMMAND_BOX_NEW = {
+    .usage = "[OPTIONS]",
+    .options = {{RUN_OPTIONS, FOR_NEW}, {BOX_OPTIONS, BOX_OPTION_NEW}},
+    .notes = "Prints the ID of the box, which exists until 'hutch box rm' or the end of its --ttl. "
+             "An ID may be shortened as long as it stays unique.",
+    .run = box_new_run};
+
+struct fork_options {
+    uint64_t count;
+    bool json;
+};
+
+static int box_fork_run(const struct command *self, int argc, char **argv)
 {
     struct fork_options o = {.count = 1};
     struct registry_id forks[KEEPER_FORKS_MAX];
@@ -84,7 +93,18 @@ int command_box_fork(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-int command_box_snapshot(const struct command *self, int argc, char **argv)
+static const struct option FORK_OPTIONS[] = {
+    {"count", 'n', "N", "number of forks", "1", OPTION_ALWAYS, offsetof(struct fork_options, count),
+     option_parse_count},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, offsetof(struct fork_options, json),
+     option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_BOX_FORK = {
+    .usage = "ID [-n N] [--json]", .options = {{FORK_OPTIONS, OPTION_ALWAYS}}, .run = box_fork_run};
+
+static int box_snapshot_run(const struct command *self, int argc, char **argv)
 {
     bool json = false;
     struct error err = {0};
@@ -98,6 +118,9 @@ int command_box_snapshot(const struct command *self, int argc, char **argv)
     printf(json ? "{\"snapshot\":\"%s\"}\n" : "%s\n", name);
     return 0;
 }
+
+const struct command_body COMMAND_BOX_SNAPSHOT = {
+    .usage = "ID [--json]", .options = {{JSON_OPTION, OPTION_ALWAYS}}, .run = box_snapshot_run};
 
 /* Applied paths that a restore took back in the box, and those that it could not. */
 struct restore_tally {
@@ -114,7 +137,7 @@ static void box_restore_say(void *data, const char *path, const char *why)
         say("not restored: %s: %s", say_clean(path, name, sizeof name), why);
 }
 
-int command_box_restore(const struct command *self, int argc, char **argv)
+static int box_restore_run(const struct command *self, int argc, char **argv)
 {
     struct restore_tally tally = {0};
     struct error err = {0};
@@ -133,7 +156,9 @@ int command_box_restore(const struct command *self, int argc, char **argv)
     return tally.failed ? 1 : 0;
 }
 
-int command_box_set(const struct command *self, int argc, char **argv)
+const struct command_body COMMAND_BOX_RESTORE = {.usage = "ID SNAPSHOT", .run = box_restore_run};
+
+static int box_set_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_box_info_ struct box_info info = {0};
     _cleanup_run_options_ struct run_options o;
@@ -162,6 +187,15 @@ int command_box_set(const struct command *self, int argc, char **argv)
     return 0;
 }
 
+const struct command_body COMMAND_BOX_SET = {
+    .usage = "ID OPTION...",
+    .options = {{BOX_OPTIONS, BOX_OPTION_SET}},
+    .notes =
+        "The network changes immediately, between off and allow; connections that are no longer "
+        "allowed end. With control groups, limits change immediately; without, for later "
+        "commands.",
+    .run = box_set_run};
+
 static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i, const char *mode)
 {
     bool utf8 = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
@@ -178,7 +212,7 @@ static json_t *box_ls_json(const struct registry_id *id, const struct box_info *
                      (json_int_t)l->pids, "cpus", cpus, "timeout_seconds", timeout);
 }
 
-int command_box_ls(const struct command *self, int argc, char **argv)
+static int box_ls_run(const struct command *self, int argc, char **argv)
 {
     static const char *const modes[] = {
         [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
@@ -224,7 +258,10 @@ int command_box_ls(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-int command_box_rm(const struct command *self, int argc, char **argv)
+const struct command_body COMMAND_BOX_LS = {
+    .usage = "[--json]", .options = {{JSON_OPTION, OPTION_ALWAYS}}, .run = box_ls_run};
+
+static int box_rm_run(const struct command *self, int argc, char **argv)
 {
     int n, status;
     if (!command_words(self, argc, argv, NULL, 1, -1, &n, &status))
@@ -238,3 +275,5 @@ int command_box_rm(const struct command *self, int argc, char **argv)
     }
     return status;
 }
+
+const struct command_body COMMAND_BOX_RM = {.usage = "ID...", .run = box_rm_run};

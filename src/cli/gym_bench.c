@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gym.h"
 #include "cleanup.h"
 #include "thread.h"
-#include "commands.h"
 #include "policy.h"
-#include "gym_setup.h"
-#include "interrupt.h"
-#include "output.h"
 #include "vector.h"
 #include "banned.h"
 
@@ -338,7 +335,7 @@ static int bench_run(struct gym_options *o, struct error *err)
     return r < 0 ? gym_failed(err) : 0;
 }
 
-int command_gym_bench(const struct command *self, int argc, char **argv)
+static int gym_bench_run(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
@@ -355,3 +352,8 @@ int command_gym_bench(const struct command *self, int argc, char **argv)
         o.task = "bugfix_1";
     return bench_run(&o, &err);
 }
+
+const struct command_body COMMAND_GYM_BENCH = {.usage = "[--task TASK] [--envs N] [OPTIONS]",
+                                               .options = {{GYM_OPTIONS, FOR_BENCH}},
+                                               .notes = "With --no-cache every test runs.",
+                                               .run = gym_bench_run};

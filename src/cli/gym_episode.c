@@ -5,10 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "output.h"
-#include "commands.h"
-#include "gym_setup.h"
-#include "interrupt.h"
+#include "gym.h"
 #include "policy.h"
 #include "text.h"
 #include "banned.h"
@@ -172,7 +169,7 @@ static int episode_take_recorded(struct gym_options *o, struct trajectory *t, st
     return 0;
 }
 
-int command_gym_episode(const struct command *self, int argc, char **argv)
+static int gym_episode_run(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
@@ -183,16 +180,15 @@ int command_gym_episode(const struct command *self, int argc, char **argv)
     if (!k)
         return say_usage(&err);
     _cleanup_(trajectory_free) struct trajectory recorded = {0};
-    bool colours = say_colours(STDOUT_FILENO);
     struct episode t = {.options = &o,
                         .agent = k->name,
                         .columns = columns_of(STDOUT_FILENO),
-                        .bold = colours ? "\033[1m" : "",
-                        .dim = colours ? "\033[2m" : "",
-                        .yellow = colours ? "\033[33m" : "",
-                        .cyan = colours ? "\033[36m" : "",
-                        .green = colours ? "\033[32m" : "",
-                        .plain = colours ? "\033[0m" : ""};
+                        .bold = say_colour(STDOUT_FILENO, "\033[1m"),
+                        .dim = say_colour(STDOUT_FILENO, "\033[2m"),
+                        .yellow = say_colour(STDOUT_FILENO, "\033[33m"),
+                        .cyan = say_colour(STDOUT_FILENO, "\033[36m"),
+                        .green = say_colour(STDOUT_FILENO, "\033[32m"),
+                        .plain = say_colour(STDOUT_FILENO, "\033[0m")};
     int cancel = interrupt_watch(&err), r = cancel < 0 ? cancel : 0;
     if (r == 0 && gym_replays(&o))
         r = episode_take_recorded(&o, &recorded, &err);
@@ -206,3 +202,12 @@ int command_gym_episode(const struct command *self, int argc, char **argv)
     gym_setup_close(&t.setup);
     return status;
 }
+
+const struct command_body COMMAND_GYM_EPISODE = {
+    .usage = "--task TASK [--agent NAME] [OPTIONS]",
+    .options = {{GYM_OPTIONS, FOR_EPISODE}},
+    .notes =
+        "With --clock virtual the same seed prints the same bytes. The exit status is 0 whatever "
+        "the reward, 1 if a replay differs from its recording, 130 after Ctrl-C, 125 if the "
+        "episode could not be played.",
+    .run = gym_episode_run};

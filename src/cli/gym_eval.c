@@ -6,12 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "output.h"
-#include "commands.h"
+#include "gym.h"
 #include "eval.h"
-#include "gym_setup.h"
 #include "import.h"
-#include "interrupt.h"
 #include "train.h"
 #include "banned.h"
 
@@ -57,14 +54,7 @@ static int eval_find_tasks(const struct gym_options *o, int cancel, struct task_
             if (*name)
                 r = eval_add_task(o, name, cancel, set, err);
     } else if (o->from) {
-        struct import_options io = {.from = o->from,
-                                    .repos = o->repos,
-                                    .image = o->image,
-                                    .say = gym_say,
-                                    .cancel = cancel};
-        r = task_import(&io, set, err);
-        for (size_t i = 0; r == 0 && i < set->count; i++)
-            r = gym_task_limit(o, set->items[i], err);
+        r = gym_import(o, NULL, cancel, set, err);
     } else {
         r = task_names(o->tasks, &names, err);
         for (size_t i = 0; r == 0 && i < names.count; i++)
@@ -170,7 +160,7 @@ static void eval_print_json(const struct eval_options *o, const struct eval_row 
     output_json(list, JSON_INDENT(2));
 }
 
-static void eval_tell_row(void *data, const struct eval_row *row)
+static void eval_on_row(void *data, const struct eval_row *row)
 {
     size_t *left = data;
     if (row->ret.n)
@@ -200,7 +190,7 @@ static int eval_run(const struct gym_options *o, struct subjects *s, struct erro
     e.n_tasks = s->tasks.count;
     left = e.n_tasks * e.n_agents;
     if (!o->json && left > 1)
-        e.done = eval_tell_row;
+        e.done = eval_on_row;
     e.data = &left;
     _cleanup_free_ struct eval_row *rows = calloc(eval_rows(&e), sizeof *rows);
     r = rows ? eval(&e, rows, err) : error_set(err, ENOMEM, "no memory");
@@ -214,7 +204,7 @@ static int eval_run(const struct gym_options *o, struct subjects *s, struct erro
     return r < 0 ? gym_failed(err) : failed ? 1 : 0;
 }
 
-int command_gym_eval(const struct command *self, int argc, char **argv)
+static int gym_eval_run(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct subjects s = {0};
@@ -236,3 +226,12 @@ int command_gym_eval(const struct command *self, int argc, char **argv)
     task_set_free(&s.tasks);
     return status;
 }
+
+const struct command_body COMMAND_GYM_EVAL = {
+    .usage = "[--task TASK,...] [--agents NAME,...] [OPTIONS]",
+    .options = {{GYM_OPTIONS, FOR_EVAL}},
+    .notes =
+        "qlearn is trained first, once per seed, unless --checkpoint is given (for one task). The "
+        "intervals are 95 % confidence intervals of the mean (bootstrap). The exit status is 0, 1 "
+        "if an episode could not be played, 130 after Ctrl-C, 125 if something else failed.",
+    .run = gym_eval_run};

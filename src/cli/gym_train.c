@@ -8,13 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "curve.h"
-#include "gym_setup.h"
-#include "interrupt.h"
-#include "io.h"
-#include "output.h"
+#include "gym.h"
 #include "thread.h"
+#include "curve.h"
+#include "io.h"
 #include "train.h"
 #include "banned.h"
 
@@ -143,7 +140,8 @@ static void train_print_text(const struct train_result *r, const struct gym_setu
         printf(", %" PRIu64 " in %.1f s (%.0f per second)", r->played, r->seconds,
                (double)r->played / r->seconds);
     printf("\n");
-    if (r->n_points > 1 && curve_text(&c, width, 13, say_colours(STDOUT_FILENO), &drawing) == 0) {
+    if (r->n_points > 1 &&
+        curve_text(&c, width, 13, *say_colour(STDOUT_FILENO, " "), &drawing) == 0) {
         printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
                r->best_known ? "; dashed: the best possible" : "");
         printf("%.*s\n", (int)drawing.len, (char *)drawing.data);
@@ -222,7 +220,7 @@ static int train_play(struct gym_options *o, const struct policy_kind *k, struct
     if (r < 0)
         return r;
     progress = (struct gym_progress){.total = t.episodes,
-                                     .bar = !o->json && say_colours(STDERR_FILENO),
+                                     .bar = !o->json && *say_colour(STDERR_FILENO, " "),
                                      .silent = o->json,
                                      .began = clock_now()};
     r = train(setup->env, p, &t, &sink, ret, err);
@@ -232,7 +230,7 @@ static int train_play(struct gym_options *o, const struct policy_kind *k, struct
     return r;
 }
 
-int command_gym_train(const struct command *self, int argc, char **argv)
+static int gym_train_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_gym_setup_ struct gym_setup setup = {0};
     struct gym_options o = GYM_OPTIONS_INIT;
@@ -277,3 +275,11 @@ int command_gym_train(const struct command *self, int argc, char **argv)
     train_result_free(&result);
     return status;
 }
+
+const struct command_body COMMAND_GYM_TRAIN = {
+    .usage = "--task TASK [--episodes N] [OPTIONS]",
+    .options = {{GYM_OPTIONS, FOR_TRAIN}},
+    .notes =
+        "Ctrl-C stops at once and saves all finished episodes; --resume continues from there. The "
+        "exit status is 0, 130 after Ctrl-C, 125 if something failed.",
+    .run = gym_train_run};

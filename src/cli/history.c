@@ -3,20 +3,24 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "command_options.h"
-#include "commands.h"
+#include "cli.h"
+#include "thread.h"
+#include "text.h"
 #include "history.h"
 #include "json.h"
 #include "memory.h"
 #include "options.h"
-#include "output.h"
-#include "text.h"
-#include "thread.h"
 #include "banned.h"
+
+#define ID_NOTES                                                                                   \
+    "An ID may be shortened as long as it stays unique; 'last' is the session that was used last."
 
 static void history_ls_print_line(const struct history_info *i)
 {
@@ -46,9 +50,15 @@ static json_t *history_ls_json(const struct history_info *i)
                      (json_int_t)i->bytes);
 }
 
-int command_history_ls(const struct command *self, int argc, char **argv)
+struct ls_options {
+    uint64_t count; /* 0: all */
+    const char *workspace;
+    bool json;
+};
+
+static int history_ls_run(const struct command *self, int argc, char **argv)
 {
-    struct history_ls_options o = {0};
+    struct ls_options o = {0};
     struct error err = {0};
     struct history_info *list = NULL;
     size_t count = 0;
@@ -82,7 +92,21 @@ int command_history_ls(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-int command_history_rm(const struct command *self, int argc, char **argv)
+static const struct option LS_OPTIONS[] = {
+    {"count", 'n', "N", "list only the last N", "all", OPTION_ALWAYS,
+     offsetof(struct ls_options, count), option_parse_count},
+    {"workspace", 'w', "DIR", "list only the sessions of this folder", NULL, OPTION_ALWAYS,
+     offsetof(struct ls_options, workspace), option_parse_string},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, offsetof(struct ls_options, json),
+     option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_HISTORY_LS = {.usage = "[-n N] [-w DIR] [--json]",
+                                                .options = {{LS_OPTIONS, OPTION_ALWAYS}},
+                                                .run = history_ls_run};
+
+static int history_rm_run(const struct command *self, int argc, char **argv)
 {
     int n, status = 0;
     if (!command_words(self, argc, argv, NULL, 1, -1, &n, &status))
@@ -97,6 +121,9 @@ int command_history_rm(const struct command *self, int argc, char **argv)
     }
     return status;
 }
+
+const struct command_body COMMAND_HISTORY_RM = {
+    .usage = "ID...", .notes = ID_NOTES, .run = history_rm_run};
 
 #define LINES_SHOWN 8
 #define TEXT_MAX    (HARMLESS_GROWTH * HISTORY_MESSAGE_MAX)
@@ -171,12 +198,11 @@ static int history_show_piece(void *data, const struct piece *p)
 
 static int history_show_text(struct history *h, bool full, struct error *err)
 {
-    bool colours = say_colours(STDOUT_FILENO);
     struct history_view s = {.full = full,
-                             .bold = colours ? "\033[1m" : "",
-                             .dim = colours ? "\033[2m" : "",
-                             .cyan = colours ? "\033[36m" : "",
-                             .plain = colours ? "\033[0m" : ""};
+                             .bold = say_colour(STDOUT_FILENO, "\033[1m"),
+                             .dim = say_colour(STDOUT_FILENO, "\033[2m"),
+                             .cyan = say_colour(STDOUT_FILENO, "\033[36m"),
+                             .plain = say_colour(STDOUT_FILENO, "\033[0m")};
     struct piece_sink sink = {history_show_piece, &s};
     const char *folder = history_workspace(h);
     char workspace[4096];
@@ -217,9 +243,13 @@ static int history_show_json(struct history *h, struct error *err)
     return 0;
 }
 
-int command_history_show(const struct command *self, int argc, char **argv)
+struct show_options {
+    bool json, full;
+};
+
+static int history_show_run(const struct command *self, int argc, char **argv)
 {
-    struct history_show_options o = {0};
+    struct show_options o = {0};
     struct error err = {0};
     struct history *h = NULL;
     int n, status;
@@ -233,6 +263,19 @@ int command_history_show(const struct command *self, int argc, char **argv)
     history_close(h);
     return r < 0 ? say_failure(&err) : 0;
 }
+
+static const struct option SHOW_OPTIONS[] = {
+    {"full", 0, NULL, "also print all tool output, and what was undone or cleared", NULL,
+     OPTION_ALWAYS, offsetof(struct show_options, full), option_parse_flag},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, offsetof(struct show_options, json),
+     option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_HISTORY_SHOW = {.usage = "ID [--full] [--json]",
+                                                  .options = {{SHOW_OPTIONS, OPTION_ALWAYS}},
+                                                  .notes = ID_NOTES,
+                                                  .run = history_show_run};
 
 static int history_export_to(struct history *h, bool html, const char *path, struct error *err)
 {
@@ -252,9 +295,13 @@ static int history_export_to(struct history *h, bool html, const char *path, str
     return r == 0 && failed ? error_errno(err, code, "cannot write %s", path) : r;
 }
 
-int command_history_export(const struct command *self, int argc, char **argv)
+struct export_options {
+    const char *format, *output;
+};
+
+static int history_export_run(const struct command *self, int argc, char **argv)
 {
-    struct history_export_options o = {0};
+    struct export_options o = {0};
     struct error err = {0};
     struct history *h = NULL;
     int n, status;
@@ -276,64 +323,88 @@ int command_history_export(const struct command *self, int argc, char **argv)
     return r < 0 ? say_failure(&err) : 0;
 }
 
+static const struct option EXPORT_OPTIONS[] = {
+    {"format", 0, "md|html", "output format", "as FILE ends, else md", OPTION_ALWAYS,
+     offsetof(struct export_options, format), option_parse_string},
+    {"output", 'o', "FILE", "write to this file", "stdout", OPTION_ALWAYS,
+     offsetof(struct export_options, output), option_parse_string},
+    {0},
+};
+
+const struct command_body COMMAND_HISTORY_EXPORT = {.usage = "ID [--format F] [-o FILE]",
+                                                    .options = {{EXPORT_OPTIONS, OPTION_ALWAYS}},
+                                                    .notes = ID_NOTES,
+                                                    .run = history_export_run};
+
 #define WORDS_MAX (64u << 10)
 
-static int history_search(const struct history_search_options *o, const char *words,
-                          struct error *err)
+struct search_options {
+    uint64_t count;
+    const char *session;
+    bool json;
+};
+
+static int history_search_run(const struct command *self, int argc, char **argv)
 {
+    struct search_options o = {.count = 10};
+    struct error err = {0};
+    _cleanup_buf_ struct buf words = BUF_INIT(WORDS_MAX);
+    _cleanup_json_ json_t *hits = NULL;
     struct memory *m = NULL;
-    json_t *hits = NULL, *hit;
+    struct history *h = NULL;
     size_t i;
-    char id[HISTORY_ID_MAX] = "";
-    if (o->session) {
-        struct history *h = NULL;
-        int r = history_open(o->session, true, &h, NULL, err);
-        if (r < 0)
-            return r;
-        snprintf(id, sizeof id, "%s", history_id(h));
-        history_close(h);
-    }
+    json_t *hit;
+    int n, status, r = 0;
+    if (!command_words(self, argc, argv, &o, 1, -1, &n, &status))
+        return status;
+    for (int k = 0; k < n; k++)
+        buf_printf(&words, "%s%s", k ? " " : "", argv[k]);
     struct memory_query q = {
-        .text = words,
-        .session = id[0] ? id : NULL,
-        .limit = (unsigned)(o->count < MEMORY_LIMIT_MAX ? o->count : MEMORY_LIMIT_MAX),
+        .text = buf_cstr(&words),
+        .limit = (unsigned)(o.count < MEMORY_LIMIT_MAX ? o.count : MEMORY_LIMIT_MAX),
         .cancel = -1};
-    int r = memory_open(NULL, &m, err);
+    if (!q.text) {
+        say("the search text is too long");
+        return EXIT_USAGE;
+    }
+    if (o.session)
+        r = history_open(o.session, true, &h, NULL, &err);
+    q.session = h ? history_id(h) : NULL;
     if (r == 0)
-        r = memory_search(m, &q, &hits, err);
+        r = memory_open(NULL, &m, &err);
+    if (r == 0)
+        r = memory_search(m, &q, &hits, &err);
     memory_close(m);
+    history_close(h);
     if (r < 0)
-        return r;
+        return say_failure(&err);
+    if (o.json) {
+        output_json(TAKE_PTR(hits), JSON_INDENT(2));
+        return 0;
+    }
     json_array_foreach(hits, i, hit)
     {
         char text[4 * MEMORY_SNIPPET_MAX + 64], role[64];
-        if (o->json)
-            break;
         printf("%s  message %" JSON_INTEGER_FORMAT "  %.10s  %s\n    %s\n",
                json_get_string_or(hit, "session", ""), json_get_integer(hit, "message"),
                json_get_string_or(hit, "time", "-"),
                say_clean(json_get_string_or(hit, "role", ""), role, sizeof role),
                say_clean(json_get_string_or(hit, "snippet", ""), text, sizeof text));
     }
-    if (o->json)
-        output_json(json_incref(hits), JSON_INDENT(2));
-    json_decref(hits);
     return 0;
 }
 
-int command_history_search(const struct command *self, int argc, char **argv)
-{
-    struct history_search_options o = {.count = 10};
-    struct error err = {0};
-    _cleanup_buf_ struct buf words = BUF_INIT(WORDS_MAX);
-    int n, status;
-    if (!command_words(self, argc, argv, &o, 1, -1, &n, &status))
-        return status;
-    for (int i = 0; i < n; i++)
-        buf_printf(&words, "%s%s", i ? " " : "", argv[i]);
-    if (!buf_cstr(&words)) {
-        say("the search text is too long");
-        return EXIT_USAGE;
-    }
-    return history_search(&o, (char *)words.data, &err) < 0 ? say_failure(&err) : 0;
-}
+static const struct option SEARCH_OPTIONS[] = {
+    {"count", 'n', "N", "print at most N passages", "10", OPTION_ALWAYS,
+     offsetof(struct search_options, count), option_parse_count},
+    {"session", 0, "ID", "search only this session", NULL, OPTION_ALWAYS,
+     offsetof(struct search_options, session), option_parse_string},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, offsetof(struct search_options, json),
+     option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_HISTORY_SEARCH = {.usage =
+                                                        "[-n N] [--session ID] [--json] WORDS...",
+                                                    .options = {{SEARCH_OPTIONS, OPTION_ALWAYS}},
+                                                    .run = history_search_run};

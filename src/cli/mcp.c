@@ -13,15 +13,13 @@
 #include <unistd.h>
 
 #include "cache.h"
-#include "commands.h"
+#include "cli.h"
 #include "git_repo.h"
-#include "interrupt.h"
-#include "net_policy.h"
-#include "output.h"
-#include "rpc.h"
 #include "mcp_server.h"
-#include "show_changes.h"
-#include "tool_open.h"
+#include "net_policy.h"
+#include "rpc.h"
+#include "run_options.h"
+#include "session.h"
 #include "banned.h"
 
 #define SEND_MAX    (64u << 20)
@@ -35,7 +33,7 @@ struct mcp_stdio {
     int interrupt, stop; /* become readable when nothing may be waited for any more */
     struct buf out;
     bool gone; /* nobody reads stdout; guarded by the server, which sends one message at a time */
-    bool box_ended; /* and the person was told */
+    bool box_ended; /* and a message said so */
 };
 
 /* A client that does not read must not keep the server from ending: no more is written at once than
@@ -80,19 +78,6 @@ static int mcp_stdio_send(void *data, uint64_t to, const json_t *message)
     return r;
 }
 
-/* Feeds what was read, message by message. */
-static void mcp_stdio_feed(struct mcp_stdio *d, struct rpc_reader *in, const char *data, size_t n)
-{
-    struct rpc_line line;
-    int r;
-    while ((r = rpc_take(in, &data, &n, &line)) != 0) {
-        if (r > 0)
-            mcp_server_take(d->server, 0, line.data, line.size);
-        else
-            mcp_server_refuse(d->server, 0, "the message is longer than 16 MiB");
-    }
-}
-
 /* Waits for input. Between calls it watches the box, which nobody else does then. False: the server
  * must end. */
 static bool mcp_stdio_wait(struct mcp_stdio *d)
@@ -119,35 +104,38 @@ static bool mcp_stdio_wait(struct mcp_stdio *d)
 static void mcp_stdio_serve(struct mcp_stdio *d)
 {
     _cleanup_rpc_reader_ struct rpc_reader in = RPC_READER_INIT(RPC_MESSAGE_MAX);
-    char data[64 << 10];
-    while (mcp_stdio_wait(d)) {
-        ssize_t n = read(STDIN_FILENO, data, sizeof data);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+    char bytes[64 << 10];
+    bool ended = false;
+    while (!ended && mcp_stdio_wait(d)) {
+        ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (n > 0) {
-            mcp_stdio_feed(d, &in, data, (size_t)n);
-            continue;
+        ended = got <= 0;
+        const char *data = ended ? "\n" : bytes; /* ends a last line that has no end */
+        size_t n = ended ? 1 : (size_t)got;
+        struct rpc_line line;
+        for (int r; (r = rpc_take(&in, &data, &n, &line)) != 0;) {
+            if (r > 0)
+                mcp_server_take(d->server, 0, line.data, line.size);
+            else
+                mcp_server_refuse(d->server, 0, "the message is longer than 16 MiB");
         }
-        mcp_stdio_feed(d, &in, "\n", 1); /* ends a last line that has no end */
-        mcp_server_idle(d->server, GRACE_MS);
-        return;
     }
+    if (ended)
+        mcp_server_idle(d->server, GRACE_MS);
 }
 
 /* When a fresh box ends: applies its changes, or says that they are lost. */
 static int mcp_settle_changes(const struct run_options *o, struct box *b)
 {
-    struct error err = {0};
     struct box_changes changes = {0};
     struct git_path inside;
     size_t n = 0;
     if (o->box_id || o->spec.box.mode != BOX_COW)
         return 0;
-    if (o->apply) {
-        int conflicts = show_apply(b, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                                   o->spec.box.limits.disk, &err);
-        return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
-    }
+    if (o->apply)
+        return apply_box(b, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                         o->spec.box.limits.disk);
     if (box_changes(b, &changes, NULL) < 0)
         return 0;
     for (size_t i = 0; i < changes.count; i++)
@@ -199,7 +187,7 @@ static int mcp_stdio_open(struct run_options *o, struct mcp_stdio *d, struct too
     return mcp_server_new(&how, &d->server, err);
 }
 
-int command_mcp(const struct command *self, int argc, char **argv)
+static int mcp_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
     struct mcp_stdio d = {.interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
@@ -210,7 +198,7 @@ int command_mcp(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
     if (o.apply && o.spec.box.mode != BOX_COW) {
-        say("--apply needs --mode cow: other modes keep no changes apart");
+        say(APPLY_NEEDS_COW);
         return EXIT_USAGE;
     }
     struct tool_cache *cache = o.cache ? tool_cache_new(CACHE_BYTES) : NULL;
@@ -232,3 +220,12 @@ int command_mcp(const struct command *self, int argc, char **argv)
     cleanup_close(&d.stop);
     return status;
 }
+
+const struct command_body COMMAND_MCP = {
+    .usage = "[OPTIONS]",
+    .options = {{RUN_OPTIONS, FOR_MCP}, {BOX_OPTIONS, BOX_OPTION_NEW}},
+    .notes =
+        "An MCP client starts this command and talks to it on stdin and stdout; docs/mcp.md shows "
+        "how to configure clients. A fresh box is removed at the end, with its changes, unless "
+        "--apply or --mode direct is given; use --box for a box that stays.",
+    .run = mcp_run};

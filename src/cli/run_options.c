@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "run_options.h"
-#include "output.h"
 #include "options.h"
 #include "banned.h"
 
@@ -164,8 +164,7 @@ int run_options_parse(struct run_options *o, const struct option_set *sets, int 
 {
     int r = options_parse(sets, argc, argv, o, ret_used, err);
     if (r == 0 && o->apply && o->spec.box.mode != BOX_COW)
-        return error_set(err, EINVAL,
-                         "--apply needs --mode cow: other modes keep no changes apart");
+        return error_set(err, EINVAL, APPLY_NEEDS_COW);
     return r;
 }
 

@@ -48,6 +48,8 @@ struct run_options {
 
 extern const struct option RUN_OPTIONS[];
 
+#define APPLY_NEEDS_COW "--apply needs --mode cow: other modes keep no changes apart"
+
 void run_options_init(struct run_options *o);
 void run_options_init_agent(struct run_options *o); /* with the larger box of an agent */
 void run_options_free(struct run_options *o);

@@ -10,19 +10,18 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "tool.h"
+#include "cli.h"
 #include "git_box.h"
 #include "text.h"
-#include "interrupt.h"
 #include "io.h"
 #include "keeper.h"
-#include "output.h"
-#include "show_changes.h"
+#include "run_options.h"
 #include "session.h"
 #include "thread.h"
-#include "tool_open.h"
+#include "tool.h"
 #include "banned.h"
+
+#define INPUT_MAX (64u << 20)
 
 void tool_close(struct tool_open *t)
 {
@@ -54,20 +53,11 @@ static int tool_open_box(struct run_options *o, struct tool_open *t, struct erro
     return r;
 }
 
-/* The tools that the settings name. A folder that is gone has no settings. */
-static int tool_open_sources(const struct run_options *o, struct tool_open *t, struct error *err)
-{
-    _cleanup_config_ struct config config = {0};
-    _cleanup_box_info_ struct box_info info = {0};
-    bool known = box_info(t->box, &info, NULL) == 0 && info.workspace;
-    const char *folder = known && access(info.workspace, F_OK) == 0 ? info.workspace : NULL;
-    int r = config_read_all(folder, o->trust, &config, err);
-    return r < 0 ? r : tool_sources_add(t->session, &config, err);
-}
-
 int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct tool_open *ret,
               struct error *err)
 {
+    _cleanup_config_ struct config config = {0};
+    _cleanup_box_info_ struct box_info info = {0};
     struct tool_host host = run_options_host(o);
     *ret = (struct tool_open){0};
     int r = tool_open_box(o, ret, err);
@@ -78,8 +68,13 @@ int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct 
         host.confirm = *confirm;
     if (r == 0)
         r = tool_session_set_host(ret->session, &host, err);
+    if (r == 0) { /* the tools that the settings name; a folder that is gone has no settings */
+        bool known = box_info(ret->box, &info, NULL) == 0 && info.workspace;
+        const char *folder = known && access(info.workspace, F_OK) == 0 ? info.workspace : NULL;
+        r = config_read_all(folder, o->trust, &config, err);
+    }
     if (r == 0)
-        r = tool_open_sources(o, ret, err);
+        r = tool_sources_add(ret->session, &config, err);
     if (r < 0)
         tool_close(ret);
     return r;
@@ -107,7 +102,25 @@ static void tool_list_print(void *data, const struct tool *t)
            say_clean(first, text, sizeof text));
 }
 
-#define INPUT_MAX (64u << 20)
+static int tool_list(struct run_options *o)
+{
+    struct error err = {0};
+    _cleanup_tool_open_ struct tool_open t = {0};
+    if (o->markdown) {
+        _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
+        if (tool_markdown(&page) < 0)
+            return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
+        output_write(page.data, page.len);
+        return 0;
+    }
+    if (tool_open(o, NULL, &t, &err) < 0)
+        return say_failure(&err);
+    json_t *list = o->json ? json_array() : NULL;
+    tool_session_list(t.session, o->json ? tool_list_add : tool_list_print, tool_list_warn, list);
+    if (o->json)
+        output_json(list, JSON_INDENT(2));
+    return 0;
+}
 
 /* The argument, or what is on stdin, or nothing: an empty object. */
 static int tool_read_input(const char *given, json_t **ret, struct error *err)
@@ -152,18 +165,6 @@ static int tool_print_text(int fd, const struct buf *text)
                                : io_write_all(fd, safe.data, safe.len);
 }
 
-static int tool_print_result(const struct run_options *o, const struct tool_result *r)
-{
-    int e = o->json       ? output_json(tool_result_json(r), JSON_COMPACT)
-            : r->text.len ? tool_print_text(r->failed ? STDERR_FILENO : STDOUT_FILENO, &r->text)
-                          : 0;
-    if (e == 0 && r->mime && !o->json)
-        say("the result is an image (%s, %zu bytes); --json prints it", r->mime, r->image.len);
-    if (e < 0)
-        return EXIT_HUTCH;
-    return r->failed ? 1 : 0;
-}
-
 /* Asks on the terminal; what was typed before the question is no answer to it. */
 static int tool_confirm(void *data, const char *title, const char *text, int cancel)
 {
@@ -189,7 +190,7 @@ static int tool_call_once(struct run_options *o, const char *name, json_t *input
     struct error err = {0};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     _cleanup_tool_open_ struct tool_open t = {0};
-    int cancel = interrupt_watch(&err);
+    int cancel = interrupt_watch(&err), r = 0;
     if (cancel < 0 || tool_open(o, &(struct tool_confirm){.ask = tool_confirm}, &t, &err) < 0)
         return say_failure(&err);
     struct tool_request request = {.name = name, .input = input, .cancel = cancel};
@@ -200,35 +201,22 @@ static int tool_call_once(struct run_options *o, const char *name, json_t *input
         say("%s", buf_cstr(&result.text));
         return EXIT_USAGE;
     }
-    int status = tool_print_result(o, &result);
-    if (status || !o->apply || o->box_id)
-        return status;
-    int conflicts = show_apply(t.box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                               o->spec.box.limits.disk, &err);
-    return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
-}
-
-static int tool_list_command(struct run_options *o)
-{
-    struct error err = {0};
-    _cleanup_tool_open_ struct tool_open t = {0};
-    if (o->markdown) {
-        _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
-        if (tool_markdown(&page) < 0)
-            return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
-        output_write(page.data, page.len);
-        return 0;
-    }
-    if (tool_open(o, NULL, &t, &err) < 0)
-        return say_failure(&err);
-    json_t *list = o->json ? json_array() : NULL;
-    tool_session_list(t.session, o->json ? tool_list_add : tool_list_print, tool_list_warn, list);
     if (o->json)
-        output_json(list, JSON_INDENT(2));
-    return 0;
+        r = output_json(tool_result_json(&result), JSON_COMPACT);
+    else if (result.text.len)
+        r = tool_print_text(result.failed ? STDERR_FILENO : STDOUT_FILENO, &result.text);
+    if (r == 0 && result.mime && !o->json)
+        say("the result is an image (%s, %zu bytes); --json prints it", result.mime,
+            result.image.len);
+    if (r < 0)
+        return EXIT_HUTCH;
+    if (result.failed || !o->apply || o->box_id)
+        return result.failed;
+    return apply_box(t.box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                     o->spec.box.limits.disk);
 }
 
-int command_tool(const struct command *self, int argc, char **argv)
+static int tool_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
     struct error err = {0};
@@ -237,15 +225,27 @@ int command_tool(const struct command *self, int argc, char **argv)
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, 2, &n, &status))
         return status;
+    if ((o.list || o.markdown) && n == 0)
+        return tool_list(&o);
     if (o.list || o.markdown)
-        return n == 0 ? tool_list_command(&o) : (say("--list takes no tool name"), EXIT_USAGE);
-    if (n == 0) {
-        say("no tool given; 'hutch tool --list' lists them; usage: hutch tool %s", self->usage);
-        return EXIT_USAGE;
-    }
-    if (tool_read_input(n > 1 ? argv[1] : NULL, &input, &err) < 0)
+        error_set(&err, EINVAL, "--list takes no tool name");
+    else if (n == 0)
+        error_set(&err, EINVAL,
+                  "no tool given; 'hutch tool --list' lists them; usage: hutch tool %s",
+                  self->body->usage);
+    if (err.code || tool_read_input(n > 1 ? argv[1] : NULL, &input, &err) < 0)
         return say_usage(&err);
     status = tool_call_once(&o, argv[0], input);
     json_decref(input);
     return status;
 }
+
+const struct command_body COMMAND_TOOL = {
+    .usage = "[OPTIONS] NAME [JSON | -]",
+    .options = {{RUN_OPTIONS, FOR_TOOL}, {BOX_OPTIONS, BOX_OPTION_NEW}},
+    .notes =
+        "The input is a JSON object, as an argument or (with -) on stdin; 'hutch tool --list' "
+        "lists the tools. A fresh box is removed after the call, with its changes, unless --apply "
+        "or --mode direct is given; use --box for a box that stays. The exit status is 0, or 1 if "
+        "the tool reported an error.",
+    .run = tool_run};

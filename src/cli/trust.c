@@ -1,21 +1,25 @@
 /*
  * `hutch trust`: which folders may decide where a conversation goes and what runs on this machine;
- * and the question that `hutch chat` asks about a folder. src/tool/trust.c says what a decision
+ * and the question that `hutch chat` asks about a folder. src/config/trust.c says what a decision
  * covers.
  */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "command_options.h"
-#include "commands.h"
+#include "cli.h"
 #include "json.h"
-#include "output.h"
-#include "trust_ask.h"
+#include "trust.h"
 #include "banned.h"
 
 #define ANSWER_MAX 64
 #define NAMES_MAX  400 /* bytes of the question's list; the rest is counted */
+
+struct trust_options {
+    bool list, show, json;
+    const char *revoke;
+};
 
 /* The files belong to a stranger: whatever they hold must not reach the terminal as a control
  * sequence. */
@@ -55,53 +59,46 @@ static int trust_print_list(bool json)
     return 0;
 }
 
-static const char *trust_state_text(enum trust_state state, bool json)
-{
-    switch (state) {
-    case TRUST_YES:
-        return "trusted";
-    case TRUST_NO:
-        return "refused";
-    case TRUST_CHANGED:
-        return json ? "changed" : "not trusted: its files have changed since you decided";
-    default:
-        return json ? "undecided" : "not trusted";
-    }
-}
-
 /* Trusts the folder, unless it is only to be shown; and prints what that means. */
 static int trust_folder(const char *folder, const struct trust_options *o)
 {
+    static const char *const states[][2] = {
+        [TRUST_UNKNOWN] = {"not trusted", "undecided"},
+        [TRUST_YES] = {"trusted", "trusted"},
+        [TRUST_NO] = {"refused", "refused"},
+        [TRUST_CHANGED] = {"not trusted: its files have changed since you decided", "changed"},
+    };
     struct error err = {0}, trouble = {0};
     char name[4 * 4096];
+    int status = 0;
     _cleanup_trust_ struct trust t = {0};
     if (trust_read(folder, &t, &err) < 0 || (!o->show && trust_decide(&t, true, &err) < 0))
         return say_failure(&err);
     if (!o->show)
         t.state = TRUST_YES;
-    json_t *items = trust_items(&t, &trouble);
+    _cleanup_json_ json_t *items = trust_items(&t, &trouble);
     if (t.files[TRUST_DOTENV].unreadable.code)
         say("%s", t.files[TRUST_DOTENV].unreadable.text);
     if (trouble.code)
         say("%s", trouble.text);
+    const char *state = states[t.state][o->json];
     if (o->json) {
-        json_t *all = json_pack("{s:s, s:s, s:O}", "folder", t.folder, "state",
-                                trust_state_text(t.state, true), "items", items);
-        if (!all)
-            say("the path of this folder is not UTF-8: JSON cannot hold it");
-        else
+        json_t *all =
+            json_pack("{s:s, s:s, s:O}", "folder", t.folder, "state", state, "items", items);
+        status = all ? 0 : EXIT_HUTCH;
+        if (all)
             output_json(all, JSON_INDENT(2));
-        json_decref(items);
-        return all ? 0 : EXIT_HUTCH;
+        else
+            say("the path of this folder is not UTF-8: JSON cannot hold it");
+        return status;
     }
-    printf("%s is %s%s\n", say_clean(t.folder, name, sizeof name), trust_state_text(t.state, false),
+    printf("%s is %s%s\n", say_clean(t.folder, name, sizeof name), state,
            json_array_size(items) > 0 ? "; its files set:" : "; nothing in its files needs trust");
     trust_print_items(stdout, items);
-    json_decref(items);
     return 0;
 }
 
-int command_trust(const struct command *self, int argc, char **argv)
+static int trust_run(const struct command *self, int argc, char **argv)
 {
     struct trust_options o = {0};
     struct error err = {0};
@@ -116,14 +113,34 @@ int command_trust(const struct command *self, int argc, char **argv)
         return trust_print_list(o.json);
     if (!o.revoke)
         return trust_folder(n ? argv[0] : ".", &o);
-    if (trust_revoke(o.revoke, &err) < 0)
-        return say_failure(&err);
-    return 0;
+    return trust_revoke(o.revoke, &err) < 0 ? say_failure(&err) : 0;
 }
 
-/* Asks; names what the files would set, as far as there is room. */
-static void trust_print_question(const struct trust *t, const json_t *items)
+#define AT(member) offsetof(struct trust_options, member)
+
+static const struct option TRUST_OPTIONS[] = {
+    {"list", 0, NULL, "list the folders you decided about", NULL, OPTION_ALWAYS, AT(list),
+     option_parse_flag},
+    {"show", 0, NULL, "show what the files of DIR would set, without trusting them", NULL,
+     OPTION_ALWAYS, AT(show), option_parse_flag},
+    {"revoke", 0, "DIR", "delete the decision about this folder", NULL, OPTION_ALWAYS, AT(revoke),
+     option_parse_string},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, AT(json), option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_TRUST = {
+    .usage = "[--list | --show | --revoke DIR] [--json] [DIR]",
+    .options = {{TRUST_OPTIONS, OPTION_ALWAYS}},
+    .notes =
+        "Until you trust a folder, hutch ignores what its .env and .hutch/config.json say about "
+        "endpoints, keys, models and MCP servers. Trust ends when one of these files changes. DIR "
+        "defaults to the current folder.",
+    .run = trust_run};
+
+int trust_ask(const struct trust *t, const json_t *items, struct error *err)
 {
+    /* The names of what the files would set, as far as there is room. */
     char names[NAMES_MAX + 100] = "", folder[4096], clean[4 * NAMES_MAX];
     size_t i, used = 0, left_out = 0;
     json_t *item;
@@ -138,21 +155,16 @@ static void trust_print_question(const struct trust *t, const json_t *items)
     }
     if (left_out)
         snprintf(names + used, sizeof names - used, " and %zu more", left_out);
-    fprintf(stderr, "%s%s: its files would set %s. Trust this folder? [y]es, [n]o, [s]how: ",
-            say_clean(t->folder, folder, sizeof folder),
-            t->state == TRUST_CHANGED ? " has changed since you decided about it" : "",
-            say_clean(names, clean, sizeof clean));
-    fflush(stderr);
-}
-
-int trust_ask(const struct trust *t, const json_t *items, struct error *err)
-{
     for (;;) {
         char answer[ANSWER_MAX] = "", c = 0;
-        size_t used = 0;
         ssize_t n = 1;
-        trust_print_question(t, items);
+        fprintf(stderr, "%s%s: its files would set %s. Trust this folder? [y]es, [n]o, [s]how: ",
+                say_clean(t->folder, folder, sizeof folder),
+                t->state == TRUST_CHANGED ? " has changed since you decided about it" : "",
+                say_clean(names, clean, sizeof clean));
+        fflush(stderr);
         /* A line, byte by byte: what is typed after it is for the chat. */
+        used = 0;
         while (c != '\n' && ((n = read(STDIN_FILENO, &c, 1)) > 0 || (n < 0 && errno == EINTR)))
             if (n > 0 && c != '\n' && used + 1 < ANSWER_MAX)
                 answer[used++] = c;
@@ -163,9 +175,7 @@ int trust_ask(const struct trust *t, const json_t *items, struct error *err)
         if (strcasecmp(answer, "s") == 0 || strcasecmp(answer, "show") == 0)
             trust_print_items(stderr, items);
         bool yes = strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
-        if (yes || strcasecmp(answer, "n") == 0 || strcasecmp(answer, "no") == 0) {
-            int r = trust_decide(t, yes, err);
-            return r < 0 ? r : yes;
-        }
+        if (yes || strcasecmp(answer, "n") == 0 || strcasecmp(answer, "no") == 0)
+            return trust_decide(t, yes, err);
     }
 }

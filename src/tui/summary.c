@@ -8,7 +8,7 @@
 #include "json.h"
 #include "clean.h"
 #include "text.h"
-#include "summary.h"
+#include "tui.h"
 #include "agent_changes.h"
 #include "banned.h"
 

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "chat.h"
-#include "io.h"
-#include "summary.h"
 #include "thread.h"
+#include "io.h"
+#include "tui.h"
 #include "banned.h"
 
 #define FRAME_NS     (NS_PER_S / 30)

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "chat.h"
+#include "thread.h"
 #include "io.h"
 #include "text.h"
-#include "thread.h"
 #include "banned.h"
 
 #define QUIT_WITHIN (2 * NS_PER_S)

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "conversation.h"
-#include "io.h"
-#include "summary.h"
 #include "text.h"
+#include "io.h"
+#include "tui.h"
 #include "thread.h"
 #include "banned.h"
 

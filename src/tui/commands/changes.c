@@ -8,7 +8,7 @@
 #include "box.h"
 #include "conversation.h"
 #include "session.h"
-#include "summary.h"
+#include "tui.h"
 #include "banned.h"
 
 #define PATHS_MAX 256

@@ -5,8 +5,8 @@
 #include <strings.h>
 
 #include "chat_command.h"
-#include "options.h"
 #include "text.h"
+#include "options.h"
 #include "banned.h"
 
 #define BLANKS       " \t\r\n"

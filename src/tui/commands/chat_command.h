@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "error.h"
 #include "text.h"
+#include "error.h"
 
 struct chat_entry;
 struct chat_result;

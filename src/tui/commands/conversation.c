@@ -3,12 +3,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "thread.h"
 #include "conversation.h"
 #include "json.h"
 #include "session.h"
-#include "summary.h"
+#include "tui.h"
 #include "text.h"
-#include "thread.h"
 #include "banned.h"
 
 #define TEXT_MAX (1u << 20)

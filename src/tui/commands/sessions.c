@@ -8,7 +8,7 @@
 #include "json.h"
 #include "conversation.h"
 #include "history.h"
-#include "summary.h"
+#include "tui.h"
 #include "options.h"
 #include "banned.h"
 

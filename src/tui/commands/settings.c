@@ -10,7 +10,7 @@
 #include "conversation.h"
 #include "host.h"
 #include "session.h"
-#include "summary.h"
+#include "tui.h"
 #include "box.h"
 #include "options.h"
 #include "banned.h"

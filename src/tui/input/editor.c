@@ -5,7 +5,7 @@
 
 #include "clean.h"
 #include "editor.h"
-#include "summary.h"
+#include "tui.h"
 #include "banned.h"
 
 /* The last change, beside the edits of editor.h. */

@@ -6,10 +6,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "text.h"
 #include "input_history.h"
 #include "io.h"
 #include "json.h"
-#include "text.h"
 #include "banned.h"
 
 #define FILE_NAME "input_history"

@@ -3,8 +3,8 @@
 
 #include "clean.h"
 #include "keys.h"
-#include "text.h"
 #include "tool_result.h"
+#include "text.h"
 #include "banned.h"
 
 #define ESC          0x1b

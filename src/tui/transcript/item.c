@@ -4,7 +4,7 @@
 
 #include "json.h"
 #include "clean.h"
-#include "summary.h"
+#include "tui.h"
 #include "transcript.h"
 #include "text.h"
 #include "banned.h"

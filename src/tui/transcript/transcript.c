@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clean.h"
-#include "summary.h"
 #include "thread.h"
+#include "tui.h"
 #include "transcript.h"
 #include "banned.h"
 

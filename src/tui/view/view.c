@@ -5,9 +5,9 @@
 #include <wchar.h>
 
 #include "clean.h"
-#include "summary.h"
-#include "text.h"
 #include "thread.h"
+#include "tui.h"
+#include "text.h"
 #include "view.h"
 #include "banned.h"
 

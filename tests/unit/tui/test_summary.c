@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "summary.h"
+#include "tui.h"
 
 static void expect_call(const char *name, const char *input, size_t width, const char *wanted)
 {

@@ -1,18 +1,21 @@
+/* Standard output, messages on standard error, the width of the terminal, and signals. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "io.h"
-#include "output.h"
 #include "text.h"
 #include "banned.h"
 
-/* The first failure. Threads of `ask` and `mcp` write, too. */
+/* The first failure to write. Threads of `ask` and `mcp` write, too. */
 static int failure;
 
 /* In musl a write that fails inside of printf() leaves no errno behind. The buffer is larger than
@@ -72,8 +75,7 @@ int output_finish(int status)
         output_failed(EIO); /* unless the reason is known from elsewhere */
     if (failure == 0)
         return status;
-    if (failure ==
-        EPIPE) /* the reader has seen enough: end as if by the signal, which may be ignored here */
+    if (failure == EPIPE) /* end as if by the signal, which may be ignored here */
         return 128 + SIGPIPE;
     say("cannot write to standard output: %s", strerror(failure));
     return EXIT_HUTCH;
@@ -137,10 +139,10 @@ int say_failure(const struct error *err)
     return EXIT_HUTCH;
 }
 
-bool say_colours(int fd)
+const char *say_colour(int fd, const char *sequence)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+    return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0) ? sequence : "";
 }
 
 #define ROOM_MIN 20 /* in less, breaking lines makes them no easier to read */
@@ -184,4 +186,86 @@ void columns_put(const char *text, unsigned at, unsigned otherwise)
         n = columns_next_line(text, width - at);
         printf("%*s%.*s\n", (int)at, "", (int)n, text);
     }
+}
+
+/* Signals. What a handler needs can only be global. */
+
+static volatile sig_atomic_t signal_number;
+static volatile sig_atomic_t raw_fd = -1;
+static struct termios cooked;
+static int event = -1;
+static void (*also_call)(void *data);
+static void *also_data;
+
+void interrupt_restore(void)
+{
+    if (raw_fd >= 0)
+        tcsetattr(raw_fd, TCSANOW, &cooked);
+    raw_fd = -1;
+}
+
+static void interrupt_on_signal(int number)
+{
+    int saved = errno;
+    uint64_t one = 1;
+    signal_number = number;
+    interrupt_restore();
+    if (write(event, &one, sizeof one) < 0) {
+        /* Only a full counter makes it fail, and then it is readable anyway. */
+    }
+    if (also_call)
+        also_call(also_data);
+    errno = saved;
+}
+
+void interrupt_call(void (*call)(void *data), void *data)
+{
+    also_call = NULL; /* so that the handler never meets one with the other's data */
+    also_data = data;
+    also_call = call;
+}
+
+int interrupt_watch(struct error *err)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event < 0)
+        return error_errno(err, errno, "cannot watch for signals");
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+        struct sigaction old,
+            action = {.sa_handler = interrupt_on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
+        sigemptyset(&action.sa_mask);
+        /* What the caller had ignored (nohup) stays ignored. */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+    /* A reader that went away is an error of a write, not the end of hutch. */
+    signal(SIGPIPE, SIG_IGN);
+    return event;
+}
+
+int interrupt_descriptor(void)
+{
+    return event;
+}
+
+int interrupt_signal(void)
+{
+    return signal_number;
+}
+
+int interrupt_raw(int fd, struct error *err)
+{
+    if (tcgetattr(fd, &cooked) < 0)
+        return errno == ENOTTY || errno == EINVAL
+                   ? 0
+                   : error_errno(err, errno, "cannot read the terminal's settings");
+    struct termios raw = cooked;
+    cfmakeraw(&raw);
+    raw_fd = fd;
+    if (tcsetattr(fd, TCSANOW, &raw) < 0) {
+        raw_fd = -1;
+        return error_errno(err, errno, "cannot put the terminal into raw mode");
+    }
+    return 0;
 }

@@ -1,55 +1,48 @@
 /* `hutch box diff`, `apply` and `sync`, and what a person sees of applying changes elsewhere. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "command_options.h"
-#include "commands.h"
-#include "interrupt.h"
+#include "cli.h"
+#include "text.h"
 #include "io.h"
 #include "keeper.h"
-#include "output.h"
 #include "relpath.h"
-#include "show_changes.h"
-#include "text.h"
 #include "banned.h"
 
 /* Of a diff's line; the diff worker's own bound on what it diffs as text is far below. */
 #define LINE_MAX_BYTES (256u << 20)
 
-static void apply_say(void *data, const char *path, enum apply_outcome outcome, const char *why)
+static void apply_on_path(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
     struct apply_tally *t = data;
-    switch (outcome) {
-    case APPLY_DONE:
-        t->done++;
-        break;
-    case APPLY_SAME:
-        t->same++;
-        break;
-    case APPLY_MERGED:
-        t->merged++;
+    t->done += outcome == APPLY_DONE;
+    t->same += outcome == APPLY_SAME;
+    t->merged += outcome == APPLY_MERGED;
+    t->conflicts += outcome == APPLY_CONFLICT;
+    t->refused += outcome == APPLY_REFUSED;
+    if (outcome == APPLY_MERGED)
         say("merged: %s (%s)", path, why ? why : "your changes and the box's");
-        break;
-    case APPLY_CONFLICT:
-        t->conflicts++;
+    else if (outcome == APPLY_CONFLICT)
         say("conflict: %s: %s", path,
             why ? why : "it changed in your folder since the box read it");
-        break;
-    case APPLY_REFUSED:
-        t->refused++;
+    else if (outcome == APPLY_REFUSED)
         say("not applied: %s: %s", path, why ? why : "refused");
-        break;
-    }
 }
 
-static const char *plural_s(size_t n)
+static void apply_on_note(void *data, const char *line)
 {
-    return n == 1 ? "" : "s";
+    struct apply_tally *t = data;
+    t->notes++;
+    say("%s", line);
+}
+
+struct tool_apply_options apply_tally_options(struct apply_tally *t)
+{
+    return (struct tool_apply_options){
+        .report = {.say = apply_on_path, .data = t}, .note = apply_on_note, .data = t};
 }
 
 static void apply_say_choices(const struct apply_tally *t)
@@ -62,39 +55,29 @@ static void apply_say_choices(const struct apply_tally *t)
 void apply_summary(const struct apply_tally *t)
 {
     size_t done = t->done + t->merged, left = t->conflicts + t->refused;
+    const char *plural = done == 1 ? "" : "s";
     apply_say_choices(t);
     if (left)
-        say("applied %zu change%s; %zu left alone", done, plural_s(done), left);
+        say("applied %zu change%s; %zu left alone", done, plural, left);
     else if (done)
-        say("applied %zu change%s", done, plural_s(done));
+        say("applied %zu change%s", done, plural);
     else if (!t->notes)
         say("nothing to apply");
 }
 
-static void apply_note(void *data, const char *line)
+int apply_box(struct box *box, const struct apply_options *files, uint64_t disk)
 {
-    struct apply_tally *t = data;
-    t->notes++;
-    say("%s", line);
-}
-
-struct tool_apply_options apply_tally_options(struct apply_tally *t)
-{
-    return (struct tool_apply_options){
-        .report = {.say = apply_say, .data = t}, .note = apply_note, .data = t};
-}
-
-int show_apply(struct box *box, const struct apply_options *files, uint64_t disk, struct error *err)
-{
+    struct error err = {0};
     struct apply_tally tally = {.command = "apply", .id = box_id(box)};
     struct tool_apply_options o = apply_tally_options(&tally);
     o.files = *files;
     o.disk = disk;
     o.cancel = interrupt_descriptor();
-    int r = tool_apply(box, &o, err);
-    if (r >= 0)
-        apply_summary(&tally);
-    return r;
+    int left = tool_apply(box, &o, &err);
+    if (left < 0)
+        return interrupt_signal() ? 128 + interrupt_signal() : say_failure(&err);
+    apply_summary(&tally);
+    return interrupt_signal() ? 128 + interrupt_signal() : left ? 1 : 0;
 }
 
 /* Prints one line of a diff to a terminal, with nothing in it that the terminal would obey. */
@@ -138,7 +121,7 @@ static int diff_print(int file, bool stat)
     _cleanup_fclose_ FILE *f = fdopen(dup(file), "r");
     _cleanup_free_ char *line = NULL;
     size_t room = 0;
-    bool colours = !stat && say_colours(STDOUT_FILENO);
+    bool colours = !stat && *say_colour(STDOUT_FILENO, "\033[m");
     if (!f)
         return -errno;
     rewind(f);
@@ -148,7 +131,7 @@ static int diff_print(int file, bool stat)
     return 0;
 }
 
-int command_box_diff(const struct command *self, int argc, char **argv)
+static int box_diff_run(const struct command *self, int argc, char **argv)
 {
     bool stat = false;
     struct error err = {0};
@@ -162,17 +145,40 @@ int command_box_diff(const struct command *self, int argc, char **argv)
     if (file < 0 || keeper_find(argv[0], &b, &err) < 0 || box_diff(b, stat, file, &err) < 0)
         return say_failure(&err);
     int r = diff_print(file, stat);
-    if (r < 0) {
+    if (r < 0)
         error_errno(&err, -r, "cannot read the diff");
-        return say_failure(&err);
-    }
-    return 0;
+    return r < 0 ? say_failure(&err) : 0;
 }
+
+static const struct option DIFF_OPTIONS[] = {
+    {"stat", 0, NULL, "print one line per file", NULL, OPTION_ALWAYS, 0, option_parse_flag},
+    {0},
+};
+
+const struct command_body COMMAND_BOX_DIFF = {
+    .usage = "ID [--stat]", .options = {{DIFF_OPTIONS, OPTION_ALWAYS}}, .run = box_diff_run};
 
 /* What `apply` and `sync` share: the box, the choice and the paths. */
 struct apply_words {
+    const char *on_conflict;
+    bool new_folder, allow_git_dirs;
     struct box *box;
     struct apply_options files;
+};
+
+#define AT(member) offsetof(struct apply_words, member)
+
+enum { FOR_APPLY = 1, FOR_SYNC = 2 };
+
+static const struct option APPLY_OPTIONS[] = {
+    {"on-conflict", 0, "mine|theirs|markers",
+     "keep the folder's version, the box's, or both with conflict markers", "none",
+     FOR_APPLY | FOR_SYNC, AT(on_conflict), option_parse_string},
+    {"allow-git-dirs", 0, NULL, "also apply files that make a folder a git directory", NULL,
+     FOR_APPLY, AT(allow_git_dirs), option_parse_flag},
+    {"new-folder", 0, NULL, "apply even if another folder is now at the workspace's path", NULL,
+     FOR_APPLY, AT(new_folder), option_parse_flag},
+    {0},
 };
 
 /* False: *ret_status is what to end with. */
@@ -181,18 +187,17 @@ static bool apply_parse_words(const struct command *self, int argc, char **argv,
 {
     static const char *const choices[] = {
         [APPLY_MINE] = "mine", [APPLY_THEIRS] = "theirs", [APPLY_MARKERS] = "markers"};
-    struct apply_command_options given = {0};
     struct error err = {0};
     int n = 0;
     *ret = (struct apply_words){0};
-    if (!command_words(self, argc, argv, &given, 1, -1, &n, ret_status))
+    if (!command_words(self, argc, argv, ret, 1, -1, &n, ret_status))
         return false;
-    for (size_t i = APPLY_MINE; given.on_conflict && i <= APPLY_MARKERS; i++)
-        if (strcmp(given.on_conflict, choices[i]) == 0)
+    for (size_t i = APPLY_MINE; ret->on_conflict && i <= APPLY_MARKERS; i++)
+        if (strcmp(ret->on_conflict, choices[i]) == 0)
             ret->files.on_conflict = (enum apply_choice)i;
-    if (given.on_conflict && !ret->files.on_conflict)
+    if (ret->on_conflict && !ret->files.on_conflict)
         error_set(&err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'",
-                  given.on_conflict);
+                  ret->on_conflict);
 
     /* Paths as people type them: relative to the folder, perhaps with ./ in front or a / behind. */
     for (int i = 1; i < n; i++) {
@@ -204,39 +209,40 @@ static bool apply_parse_words(const struct command *self, int argc, char **argv,
         if (!relpath_is_valid(argv[i], len))
             error_set(&err, EINVAL, "'%s' is not a path relative to the box's folder", argv[i]);
     }
-    if (err.code) {
-        *ret_status = say_usage(&err);
-        return false;
-    }
     ret->files.paths = (const char *const *)argv + 1;
     ret->files.n_paths = (size_t)n - 1;
-    ret->files.replaced_folder = given.new_folder;
-    ret->files.allow_git_dirs = given.allow_git_dirs;
-    if (keeper_find(argv[0], &ret->box, &err) == 0)
-        return true;
-    *ret_status = say_failure(&err);
-    return false;
+    ret->files.replaced_folder = ret->new_folder;
+    ret->files.allow_git_dirs = ret->allow_git_dirs;
+    if (err.code)
+        *ret_status = say_usage(&err);
+    else if (keeper_find(argv[0], &ret->box, &err) < 0)
+        *ret_status = say_failure(&err);
+    return err.code == 0;
 }
 
-int command_box_apply(const struct command *self, int argc, char **argv)
+static int box_apply_run(const struct command *self, int argc, char **argv)
 {
     struct apply_words words;
     struct error err = {0};
     int status = 0;
     if (!apply_parse_words(self, argc, argv, &words, &status))
         return status;
-    int left = interrupt_watch(&err);
-    if (left >= 0)
-        left = show_apply(words.box, &words.files, 0, &err);
+    status = interrupt_watch(&err) < 0 ? say_failure(&err) : apply_box(words.box, &words.files, 0);
     box_close(words.box);
-    if (interrupt_signal())
-        return 128 + interrupt_signal();
-    if (left < 0)
-        return say_failure(&err);
-    return left ? 1 : 0;
+    return status;
 }
 
-int command_box_sync(const struct command *self, int argc, char **argv)
+const struct command_body COMMAND_BOX_APPLY = {
+    .usage = "ID [OPTIONS] [PATH...]",
+    .options = {{APPLY_OPTIONS, FOR_APPLY}},
+    .notes =
+        "With PATHs, applies only those and what is below them. Where you and the box changed "
+        "different lines of a text, both changes are merged. Other files that you changed since "
+        "the box read them are conflicts: they are listed and left alone, and the exit status is "
+        "1; choose with --on-conflict. Commits that cannot be fast-forwarded go to refs/hutch/ID.",
+    .run = box_apply_run};
+
+static int box_sync_run(const struct command *self, int argc, char **argv)
 {
     struct apply_words words;
     struct error err = {0};
@@ -248,15 +254,22 @@ int command_box_sync(const struct command *self, int argc, char **argv)
     int left = box_sync(words.box, &words.files, &how.report, &err);
     size_t done = tally.done + tally.merged;
     if (left >= 0) {
+        char conflicts[64] = "";
         apply_say_choices(&tally);
         if (tally.conflicts)
-            say("the box has the folder's changes; merged %zu file%s that both changed, %zu in "
-                "conflict",
-                done, plural_s(done), tally.conflicts);
-        else
-            say("the box has the folder's changes; merged %zu file%s that both changed", done,
-                plural_s(done));
+            snprintf(conflicts, sizeof conflicts, ", %zu in conflict", tally.conflicts);
+        say("the box has the folder's changes; merged %zu file%s that both changed%s", done,
+            done == 1 ? "" : "s", conflicts);
     }
     box_close(words.box);
     return left < 0 ? say_failure(&err) : left ? 1 : 0;
 }
+
+const struct command_body COMMAND_BOX_SYNC = {
+    .usage = "ID [--on-conflict CHOICE] [PATH...]",
+    .options = {{APPLY_OPTIONS, FOR_SYNC}},
+    .notes =
+        "Files that the box did not change show your version immediately. Files that you and the "
+        "box changed are merged; conflicts are listed and stay as they are in the box, and the "
+        "exit status is 1.",
+    .run = box_sync_run};
