@@ -6,7 +6,7 @@
 #include <wchar.h>
 
 #include "json.h"
-#include "clean.h"
+#include "lines.h"
 #include "text.h"
 #include "tui.h"
 #include "agent_changes.h"

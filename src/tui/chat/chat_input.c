@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "chat.h"
-#include "clean.h"
+#include "lines.h"
 #include "banned.h"
 
 static const char KEYS_HELP[] =

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "clean.h"
+#include "lines.h"
 #include "editor.h"
 #include "tui.h"
 #include "banned.h"

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "clean.h"
+#include "lines.h"
 #include "keys.h"
 #include "tool_result.h"
 #include "text.h"

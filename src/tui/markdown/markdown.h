@@ -1,16 +1,10 @@
 /*
- * Markdown as lines of a width: a document that grows at its end, as an answer streams in.
- *
- * The text is cut into blocks: at empty lines, before and after code fences, and after each line of
- * fenced code. Finished blocks are laid out once, by md4c; only the one at the end, which may still
- * change, is laid out again when text arrives. Where a block ends depends on the text up to there
- * alone, never on the pieces it arrived in: so a document gives the same lines however it was cut.
- *
- * Time is linear: a block has a maximum size (MARKDOWN_BLOCK), and longer ones are cut.
+ * Markdown as lines of a width: a document that grows at its end, as an answer streams in. The head
+ * of markdown.c says how.
  */
 #pragma once
 
-#include "syntax.h"
+#include "lines.h"
 
 #define MARKDOWN_DEPTH   24 /* nested lists and quotes; deeper ones are not indented further */
 #define MARKDOWN_COLUMNS 32 /* of a table; with more it is shown as text */
@@ -54,14 +48,6 @@ void markdown_free(struct markdown *m);
  * before. */
 void markdown_update(struct markdown *m, const char *text, size_t n);
 
-/* The layout of one block, or of a document of a few (markdown_render.c). `gap`: an empty line
- * comes first. */
+/* The layout of one block, or of a document of a few. `gap`: an empty line comes first. */
 void markdown_render(const char *text, size_t n, int width, int indent, bool gap,
                      struct lines *out);
-
-/* Lines of code, and the name of its language above them if it has one. `width` includes the
- * margin. */
-void markdown_code_label(const char *info, size_t n, const struct margin *margin, int width,
-                         struct lines *out);
-void markdown_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin,
-                        int width, struct lines *out);

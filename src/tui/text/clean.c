@@ -5,7 +5,7 @@
 #include <wchar.h>
 #include <wctype.h>
 
-#include "clean.h"
+#include "lines.h"
 #include "text.h"
 #include "banned.h"
 

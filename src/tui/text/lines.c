@@ -2,7 +2,6 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "clean.h"
 #include "lines.h"
 #include "banned.h"
 

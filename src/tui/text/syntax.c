@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "syntax.h"
+#include "lines.h"
 #include "banned.h"
 
 /* Names and keywords have a blank on both sides. */

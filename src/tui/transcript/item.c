@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "json.h"
-#include "clean.h"
+#include "lines.h"
 #include "tui.h"
 #include "transcript.h"
 #include "text.h"

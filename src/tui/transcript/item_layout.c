@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clean.h"
+#include "lines.h"
 #include "thread.h"
 #include "tui.h"
 #include "transcript.h"

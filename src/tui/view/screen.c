@@ -13,7 +13,7 @@
 #undef lines /* term.h defines these as macros */
 #undef columns
 
-#include "clean.h"
+#include "lines.h"
 #include "screen.h"
 #include "banned.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "clean.h"
+#include "lines.h"
 #include "thread.h"
 #include "tui.h"
 #include "text.h"
