@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "text.h"
+#include "lines.h"
 #include "markdown.h"
 #include "text.h"
 #include "banned.h"

@@ -69,7 +69,7 @@ void chat_suspend(struct chat *c)
     struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
     sigset_t stop, old;
     chat_set_keys(c, false);
-    screen_suspend(c->view->screen);
+    view_suspend(c->view);
     sigaction(SIGTSTP, &by_default, &before);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
@@ -77,7 +77,7 @@ void chat_suspend(struct chat *c)
     kill(0, SIGTSTP); /* the whole process group, as the terminal would */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     sigaction(SIGTSTP, &before, NULL);
-    screen_resume(c->view->screen);
+    view_resume(c->view);
     chat_set_keys(c, true);
     c->changed = true;
 }
@@ -104,7 +104,7 @@ static void chat_read_signals(struct chat *c, int fd)
     ssize_t n = read(fd, numbers, sizeof numbers);
     for (ssize_t i = 0; i < n; i++) {
         if (numbers[i] == SIGWINCH)
-            screen_resized(c->view->screen);
+            view_resized(c->view);
         else if (numbers[i] == SIGTSTP)
             chat_suspend(c);
         else if (numbers[i] == SIGINT)

@@ -159,7 +159,7 @@ static int run_external_editor(struct chat *c, const char *path)
         return -ENOMEM;
     }
     chat_set_keys(c, false);
-    screen_suspend(c->view->screen);
+    view_suspend(c->view);
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
@@ -168,7 +168,7 @@ static int run_external_editor(struct chat *c, const char *path)
     }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    screen_resume(c->view->screen);
+    view_resume(c->view);
     chat_set_keys(c, true);
     return pid < 0 ? -EAGAIN : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -233,7 +233,7 @@ static void press_control(struct chat *c, char letter)
         chat_edited(c);
         break;
     case 'l':
-        screen_resized(c->view->screen);
+        view_resized(c->view);
         break;
     case 'n':
     case 'p':

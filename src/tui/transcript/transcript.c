@@ -264,12 +264,6 @@ void transcript_toggle_all(struct transcript *t)
 
 /* Events of the agent become items. */
 
-static struct item *transcript_set_transient(struct transcript *t)
-{
-    item_free(t->transient);
-    return t->transient = item_new(ITEM_TRANSIENT);
-}
-
 static void streams_end(struct transcript *t)
 {
     for (size_t i = t->answer; i < t->count; i++) {
@@ -339,27 +333,14 @@ static void transcript_note(struct transcript *t, const char *text)
         item_append(it, text, strlen(text), false);
 }
 
-static void transcript_turn_end(struct transcript *t, const struct agent_event *e)
-{
-    streams_end(t);
-    for (size_t i = t->count; i-- > 0 && t->items[i]->kind != ITEM_USER;)
-        if (t->items[i]->kind == ITEM_CALL && t->items[i]->state == CALL_RUNNING) {
-            t->items[i]->state = CALL_STOPPED;
-            t->items[i]->stale = true;
-        }
-    transcript_note(t, e->why                             ? e->why
-                       : e->stop == MODEL_REFUSAL         ? "The model refused to answer."
-                       : e->stop == MODEL_MAX_TOKENS      ? "The answer was cut off: token limit."
-                       : e->stop == MODEL_WINDOW_EXCEEDED ? "The context window is full."
-                                                          : NULL);
-}
-
 void transcript_event(struct transcript *t, const struct agent_event *e, int64_t now)
 {
     const char *text = e->text ? e->text : "";
     struct item *it;
     if (e->kind != AGENT_USAGE && e->kind != AGENT_PROGRESS)
         t->transient = item_free(t->transient);
+    if ((e->kind == AGENT_WRITING && e->text) || e->kind == AGENT_WAIT)
+        t->transient = item_new(ITEM_TRANSIENT);
     switch (e->kind) {
     case AGENT_TEXT:
         stream_append(t, ITEM_ANSWER, e, now);
@@ -374,9 +355,9 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
         streams_end(t);
         break;
     case AGENT_WRITING:
-        if (e->text && (it = transcript_set_transient(t))) {
-            item_append(it, text, strlen(text), false);
-            item_append(it, " …", strlen(" …"), false);
+        if (t->transient) {
+            item_append(t->transient, text, strlen(text), false);
+            item_append(t->transient, " …", strlen(" …"), false);
         }
         break;
     case AGENT_CALL:
@@ -398,7 +379,7 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
             item_set_result(it, e);
         break;
     case AGENT_WAIT:
-        if ((it = transcript_set_transient(t))) {
+        if ((it = t->transient)) {
             item_append(it, text, strlen(text), false);
             it->attempt = e->attempt + 1;
             it->began = now + e->wait_ms * NS_PER_MS;
@@ -415,7 +396,17 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
         }
         break;
     case AGENT_DONE:
-        transcript_turn_end(t, e);
+        streams_end(t);
+        for (size_t i = t->count; i-- > 0 && t->items[i]->kind != ITEM_USER;)
+            if (t->items[i]->kind == ITEM_CALL && t->items[i]->state == CALL_RUNNING) {
+                t->items[i]->state = CALL_STOPPED;
+                t->items[i]->stale = true;
+            }
+        transcript_note(t, e->why                        ? e->why
+                           : e->stop == MODEL_REFUSAL    ? "The model refused to answer."
+                           : e->stop == MODEL_MAX_TOKENS ? "The answer was cut off: token limit."
+                           : e->stop == MODEL_WINDOW_EXCEEDED ? "The context window is full."
+                                                              : NULL);
         break;
     case AGENT_USAGE:
         break;

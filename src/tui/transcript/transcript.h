@@ -75,7 +75,7 @@ struct layout {
     const char *key; /* that unfolds, for the hint */
 };
 
-/* The lines, laid out again if the width, the text or the time asks for it (item_layout.c). */
+/* The lines, laid out again if the width, the text or the time asks for it. */
 const struct lines *item_lines(struct item *it, const struct layout *l);
 bool item_moves(const struct item *it);   /* changes with time */
 void item_forget_layout(struct item *it); /* the height stays known */

@@ -1,7 +1,7 @@
 /* Lines as plain text, for comparisons. */
 #pragma once
 
-#include "text.h"
+#include "lines.h"
 
 static inline void lines_plain(const struct lines *l, size_t line, struct buf *out)
 {

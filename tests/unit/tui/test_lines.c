@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "lines.h"
 #include "text.h"
-#include "utf8.h"
 #include "plain_lines.h"
 
 static void expect_clean(const char *in, size_t n, bool output, const char *out)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "text.h"
+#include "lines.h"
 #include "markdown.h"
 
 /* All lines with their styles: two renderings are equal if these are. */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "screen.h"
+#include "view.h"
 
 static void test_background_from_environment(void **state)
 {

@@ -168,7 +168,7 @@ static void play_wait(struct view *v, const char *file, int fifo)
             return;
         if (resized) {
             resized = 0;
-            screen_resized(v->screen);
+            view_resized(v);
             draw(v);
         }
         if ((p.revents & POLLIN) && read(fifo, &byte, 1) != 1)
@@ -281,9 +281,9 @@ static void play(struct view *v, const json_t *o, int fifo)
     if (json_object_get(o, "abort"))
         raise(SIGABRT);
     if (json_object_get(o, "suspend"))
-        screen_suspend(v->screen);
+        view_suspend(v);
     if (json_object_get(o, "resume"))
-        screen_resume(v->screen);
+        view_resume(v);
     if ((s = string_of(o, "wait")))
         play_wait(v, s, fifo);
     else if (!json_object_get(o, "suspend"))
