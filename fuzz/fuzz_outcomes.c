@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "grade_run.h"
+#include "outcomes.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "observe.h"
+#include "observation.h"
 #include "trajectory.h"
 #include "banned.h"
 

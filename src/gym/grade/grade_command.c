@@ -1,10 +1,12 @@
 /*
  * Tests by a command line of the task: it leaves a report that the guest parses, or a number, or
- * its exit status is all there is. Report and status must agree: a report that cannot be read to
- * its end, one of a command that was killed, and one in which everything passed although the status
- * says otherwise are not believed. The report lies where the task says, or at %R: a path in a
- * folder made for this run with a name that nobody can guess. What lay there before is removed
- * first. HOME is such a folder, too, so that no configuration of the agent's is read.
+ * only its exit status counts. Report and status must agree: a report that cannot be read to its
+ * end, that of a killed command, and one in which everything passed although the status says
+ * otherwise are discarded.
+ *
+ * The report is where the task says, or at %R: a path in a folder made for this run with a random
+ * name. Whatever is at that path before is removed. HOME is such a folder, too, so that the command
+ * reads no configuration of the agent.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,18 +16,17 @@
 #include <sys/random.h>
 
 #include "ask.h"
-#include "grade_run.h"
+#include "grade.h"
 #include "tool_result.h"
 #include "banned.h"
 
-#define COMMAND_MAX (256u << 10)
-#define FOLDER_MAX  64
-#define NUMBER_MAX  64
-#define PATIENCE_MS 120000 /* a large report takes a while */
+#define COMMAND_MAX       (256u << 10)
+#define FOLDER_MAX        64
+#define REPORT_TIMEOUT_MS 120000
 
 #define REPORT_BAILED "(bail out)" /* the guest's name for where a TAP report was given up */
 
-/* Absolute, in the box. */
+/* The report's absolute path in the box. */
 static int report_path(const struct task *t, const char *folder, struct buf *b)
 {
     const char *report = t->tests.report;
@@ -36,9 +37,9 @@ static int report_path(const struct task *t, const char *folder, struct buf *b)
     return buf_cstr(b) ? 0 : -ENAMETOOLONG;
 }
 
-/* The folder of a report that is read for a number is made: Harbor's tests write into one that is
- * there. */
-static int clear_report(const struct task *t, struct task_list *ret)
+/* Of a report that is a number, the folder is emptied and made: Harbor's tests expect that it
+ * exists. */
+static int report_clear(const struct task *t, struct task_list *ret)
 {
     _cleanup_buf_ struct buf path = BUF_INIT(8192);
     if (!t->tests.report)
@@ -56,42 +57,30 @@ int grade_command_clear(const struct task *t, struct task_list *ret)
     int r = 0;
     for (size_t i = 0; r == 0 && i < t->tests.clear.count; i++)
         r = task_list_add(ret, t->tests.clear.items[i]);
-    return r < 0 || t->tests.runner != TASK_COMMAND ? r : clear_report(t, ret);
+    return r < 0 || t->tests.runner != TASK_COMMAND ? r : report_clear(t, ret);
 }
 
-/* The run's own folder, and what a look must not find from an earlier run. */
-static int make_folder(struct grade_run *r, char folder[FOLDER_MAX], struct error *err)
+/* Makes the run's own folder; a run of the tests as they are also removes an earlier report. */
+static int command_make_folder(struct grade_run *r, char folder[FOLDER_MAX], struct error *err)
 {
     uint64_t chance[2];
-    char fresh[FOLDER_MAX + 8];
+    char home[FOLDER_MAX + 8];
     struct task_list clear = {0};
     if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         return error_errno(err, EIO, "cannot prepare the run");
     snprintf(folder, FOLDER_MAX, "/tmp/.hutch-run-%016llx%016llx", (unsigned long long)chance[0],
              (unsigned long long)chance[1]);
-    snprintf(fresh, sizeof fresh, "%s/home/", folder);
-    int code = task_list_add(&clear, fresh);
-    if (code == 0 && r->look)
-        code = clear_report(r->task, &clear);
+    snprintf(home, sizeof home, "%s/home/", folder);
+    int code = task_list_add(&clear, home);
+    if (code == 0 && r->options->as_is)
+        code = report_clear(r->task, &clear);
     code = code < 0 ? error_errno(err, -code, "cannot prepare the run")
-                    : grade_stage(r->box, r->cancel, NULL, NULL, &clear, NULL, err);
+                    : grade_stage(r->box, r->options->cancel, NULL, NULL, &clear, NULL, err);
     task_list_free(&clear);
     return code;
 }
 
-/* The command line with the report's path for %R. */
-static int make_command(const struct grade_run *r, const char *report, struct buf *b)
-{
-    const char *at = r->task->tests.command;
-    for (const char *mark; (mark = strstr(at, "%R")); at = mark + 2) {
-        buf_append(b, at, (size_t)(mark - at));
-        buf_append_str(b, report);
-    }
-    buf_append_str(b, at);
-    return buf_cstr(b) ? 0 : -E2BIG;
-}
-
-static void take_output(struct grade_run *r, const struct box_result *result)
+static void command_keep_output(struct grade_run *r, const struct box_result *result)
 {
     _cleanup_buf_ struct buf all = BUF_INIT(4 * GRADE_OUTPUT_MAX);
     const struct box_capture *from[] = {&result->out, &result->err};
@@ -106,8 +95,8 @@ static void take_output(struct grade_run *r, const struct box_result *result)
     grade_output(r->grade, all.data, all.len);
 }
 
-static int execute(struct grade_run *r, const char *command, const char *folder,
-                   struct grade_end *ret, struct error *err)
+static int command_execute(struct grade_run *r, const char *command, const char *folder,
+                           struct grade_end *ret, struct error *err)
 {
     char home[FOLDER_MAX + 16];
     snprintf(home, sizeof home, "HOME=%s/home", folder);
@@ -121,14 +110,14 @@ static int execute(struct grade_run *r, const char *command, const char *folder,
                             .out = -1,
                             .err = -1,
                             .capture = true,
-                            .cancel = r->cancel};
+                            .cancel = r->options->cancel};
     struct box_result result = {0};
     int code = box_exec(r->box, &c, &result, err);
     if (code < 0)
         return code;
     r->grade->duration_ns = result.duration_ns;
     r->grade->cpu_ns = result.cpu_ns;
-    take_output(r, &result);
+    command_keep_output(r, &result);
     *ret = (struct grade_end){result.exit_code, result.signal, result.limit, NULL};
     if (*result.failure)
         grade_trouble(r->grade, "cannot start the tests: %s", result.failure);
@@ -136,7 +125,7 @@ static int execute(struct grade_run *r, const char *command, const char *folder,
     return 0;
 }
 
-static int take_test(void *data, const struct wire_frame *f)
+static int report_take_entry(void *data, const struct wire_frame *f)
 {
     static const enum grade_outcome OUTCOMES[] = {GRADE_ERROR, GRADE_PASSED, GRADE_FAILED,
                                                   GRADE_ERROR, GRADE_SKIPPED};
@@ -157,97 +146,21 @@ static int take_test(void *data, const struct wire_frame *f)
                          (char *)message.data);
 }
 
-static int take_report(struct grade_run *r, const char *path, struct error *err)
+/* Code under test that kills the command, or ends it early, could have written the report itself. */
+static void report_compare_with_status(struct grade_run *r, const struct grade_end *end,
+                                       bool killed)
 {
-    struct wire_frame f;
-    struct error why = {0};
-    _cleanup_ask_ struct ask a;
-    ask_begin_box(&a, r->box, r->cancel, WIRE_REPORT);
-    ask_path(&a, path);
-    wire_put_u64(&a.out, WIRE_K_FORMAT, r->task->tests.format);
-    a.patience_ms = PATIENCE_MS;
-    int code = ask_each(&a, take_test, &r->outcomes, &f, &why);
-    if (code == -ENOENT)
-        grade_trouble(r->grade, "the tests wrote no report");
-    else if (code < 0) {
-        grade_trouble(r->grade, "cannot read the test report: %s", why.text);
-        outcomes_doubt(&r->outcomes, "the report is incomplete");
-    }
-    if ((code == -EPIPE || code == -ECANCELED || code == -ENOMEM) && err)
-        *err = why;
-    return code == -EPIPE || code == -ECANCELED || code == -ENOMEM ? code : 0;
-}
-
-static int read_small(struct grade_run *r, const char *path, struct buf *b, struct error *err)
-{
-    struct wire_frame f;
-    struct wire_field data;
-    _cleanup_ask_ struct ask a;
-    ask_begin_box(&a, r->box, r->cancel, WIRE_READ);
-    ask_path(&a, path);
-    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max - 1);
-    int code = ask_send(&a, err);
-    while (code >= 0 && (code = ask_next(&a, &f, err)) > 0)
-        if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data))
-            buf_append(b, data.data, data.size);
-    return code;
-}
-
-/* A number from 0 to 1 in decimal, with blanks around it, and nothing else. */
-static bool take_number(const char *text, double *ret)
-{
-    char *end;
-    text += strspn(text, " \t\r\n");
-    size_t digits = strspn(text, "0123456789.eE+-");
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    double v = strtod(text, &end);
-    if (end != text + digits || end[strspn(end, " \t\r\n")] || isnan(v) || v < 0 || v > 1)
-        return false;
-    *ret = v;
-    return true;
-}
-
-static int take_reward(struct grade_run *r, const char *path, struct error *err)
-{
-    _cleanup_buf_ struct buf b = BUF_INIT(NUMBER_MAX);
-    struct error why = {0};
-    int code = read_small(r, path, &b, &why);
-    if (code == -EPIPE || code == -ECANCELED) {
-        if (err)
-            *err = why;
-        return code;
-    }
-    if (code < 0)
-        grade_trouble(r->grade, "the tests wrote no reward: %s", why.text);
-    else if (b.len + 1 >= NUMBER_MAX || !buf_cstr(&b) || !take_number((char *)b.data, &r->reward))
-        grade_trouble(r->grade, "the reward that the tests wrote is not a number from 0 to 1");
-    return 0;
-}
-
-/* What a shell says of a command that a signal has ended. */
-static bool was_killed(const struct grade_end *end)
-{
-    return end->signal || end->limit || end->exit_code > 128;
-}
-
-static bool all_passed(const struct outcomes *o)
-{
+    const struct outcomes *o = &r->outcomes;
+    bool all_passed = o->count > 0;
+    const char *why = NULL;
     for (size_t i = 0; i < o->count; i++)
         if (o->items[i].outcome != GRADE_PASSED && o->items[i].outcome != GRADE_SKIPPED)
-            return false;
-    return o->count > 0;
-}
-
-/* Whoever ends the command, or has it end early, could have written the report in its stead. */
-static void compare_with_status(struct grade_run *r, const struct grade_end *end)
-{
-    const char *why = NULL;
-    if (was_killed(end))
+            all_passed = false;
+    if (killed)
         why = "the command was killed; its report is discarded";
-    else if (outcomes_find(&r->outcomes, REPORT_BAILED))
+    else if (outcomes_find(o, REPORT_BAILED))
         why = "the report ends early; it is discarded";
-    else if (end->exit_code != 0 && all_passed(&r->outcomes))
+    else if (end->exit_code != 0 && all_passed)
         why = "the report says that all tests passed, but the command's exit status says they did "
               "not; the report is discarded";
     if (!why)
@@ -256,26 +169,62 @@ static void compare_with_status(struct grade_run *r, const struct grade_end *end
     outcomes_doubt(&r->outcomes, why);
 }
 
-static int take_verdict(struct grade_run *r, const struct grade_end *end, const char *report,
-                        struct error *err)
+static int report_read(struct grade_run *r, const char *path, struct error *err)
 {
-    bool good = end->exit_code == 0 && !end->signal && !end->limit;
-    grade_ended(r, end);
-    if (was_killed(end))
-        grade_trouble(r->grade, "the command was killed");
-    switch (r->task->tests.verdict) {
-    case VERDICT_EXIT:
-        return outcomes_note(&r->outcomes, "command", good ? GRADE_PASSED : GRADE_FAILED,
-                             good ? NULL : r->grade->output);
-    case VERDICT_REWARD:
-        return was_killed(end) ? 0 : take_reward(r, report, err);
-    default:
-        break;
+    struct wire_frame f;
+    struct error why = {0};
+    _cleanup_ask_ struct ask a;
+    ask_begin_box(&a, r->box, r->options->cancel, WIRE_REPORT);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_FORMAT, r->task->tests.format);
+    a.patience_ms = REPORT_TIMEOUT_MS;
+    int code = ask_each(&a, report_take_entry, &r->outcomes, &f, &why);
+    if (code == -ENOENT)
+        grade_trouble(r->grade, "the tests wrote no report");
+    else if (code < 0) {
+        grade_trouble(r->grade, "cannot read the test report: %s", why.text);
+        outcomes_doubt(&r->outcomes, "the report is incomplete");
     }
-    int code = take_report(r, report, err);
-    if (code == 0)
-        compare_with_status(r, end);
+    if (code != -EPIPE && code != -ECANCELED && code != -ENOMEM)
+        return 0;
+    if (err)
+        *err = why;
     return code;
+}
+
+/* The reward file: a decimal number from 0 to 1, with blanks around it, and nothing else. */
+static int reward_read(struct grade_run *r, const char *path, struct error *err)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(64);
+    struct error why = {0};
+    struct wire_frame f;
+    struct wire_field data;
+    _cleanup_ask_ struct ask a;
+    ask_begin_box(&a, r->box, r->options->cancel, WIRE_READ);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b.max - 1);
+    int code = ask_send(&a, &why);
+    while (code >= 0 && (code = ask_next(&a, &f, &why)) > 0)
+        if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data))
+            buf_append(&b, data.data, data.size);
+    if (code == -EPIPE || code == -ECANCELED) {
+        if (err)
+            *err = why;
+        return code;
+    }
+    if (code < 0) {
+        grade_trouble(r->grade, "the tests wrote no reward: %s", why.text);
+        return 0;
+    }
+    char *text = b.len + 1 < b.max ? buf_cstr(&b) : NULL, *end = text;
+    text += text ? strspn(text, " \t\r\n") : 0;
+    double v = text && *text >= '0' && *text <= '9' ? strtod(text, &end) : NAN;
+    if (isnan(v) || end != text + strspn(text, "0123456789.eE+-") || end[strspn(end, " \t\r\n")] ||
+        v < 0 || v > 1)
+        grade_trouble(r->grade, "the reward that the tests wrote is not a number from 0 to 1");
+    else
+        r->reward = v;
+    return 0;
 }
 
 int grade_command(struct grade_run *r, struct error *err)
@@ -283,12 +232,39 @@ int grade_command(struct grade_run *r, struct error *err)
     char folder[FOLDER_MAX];
     struct grade_end end = {0};
     _cleanup_buf_ struct buf report = BUF_INIT(8192), command = BUF_INIT(COMMAND_MAX);
-    int code = make_folder(r, folder, err);
+    int code = command_make_folder(r, folder, err);
     if (code < 0)
         return code;
-    if (report_path(r->task, folder, &report) < 0 ||
-        make_command(r, (char *)report.data, &command) < 0)
+    const char *at = r->task->tests.command, *path = NULL;
+    if (report_path(r->task, folder, &report) == 0)
+        path = (char *)report.data;
+    for (const char *mark; path && (mark = strstr(at, "%R")); at = mark + 2) {
+        buf_append(&command, at, (size_t)(mark - at));
+        buf_append_str(&command, path);
+    }
+    buf_append_str(&command, at);
+    if (!path || !buf_cstr(&command))
         return error_set(err, E2BIG, "the command is too long");
-    code = execute(r, (char *)command.data, folder, &end, err);
-    return code < 0 ? code : take_verdict(r, &end, (char *)report.data, err);
+    code = command_execute(r, (char *)command.data, folder, &end, err);
+    if (code < 0)
+        return code;
+
+    /* a shell's exit code above 128 means that a signal ended its command */
+    bool killed = end.signal || end.limit || end.exit_code > 128;
+    bool good = end.exit_code == 0 && !end.signal && !end.limit;
+    grade_ended(r, &end);
+    if (killed)
+        grade_trouble(r->grade, "the command was killed");
+    switch (r->task->tests.verdict) {
+    case VERDICT_EXIT:
+        return outcomes_note(&r->outcomes, "command", good ? GRADE_PASSED : GRADE_FAILED,
+                             good ? NULL : r->grade->output);
+    case VERDICT_REWARD:
+        return killed ? 0 : reward_read(r, path, err);
+    default:
+        code = report_read(r, path, err);
+        if (code == 0)
+            report_compare_with_status(r, &end, killed);
+        return code;
+    }
 }

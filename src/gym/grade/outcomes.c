@@ -2,11 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grade_run.h"
+#include "encoding.h"
+#include "outcomes.h"
 #include "text.h"
 #include "banned.h"
-
-#define TABLE_FIRST 64u
 
 void outcomes_init(struct outcomes *o, const char *token)
 {
@@ -26,21 +25,14 @@ void outcomes_free(struct outcomes *o)
     free(o->tampered);
     free(o->trouble);
     buf_free(&o->line);
-    *o = (struct outcomes){.line = BUF_INIT(OUTCOMES_LINE_MAX)};
+    outcomes_init(o, NULL);
 }
 
-static uint64_t hash(const char *id)
+/* The slot of this id in the hash table: where it is, or where it would be. */
+static size_t outcomes_slot(const struct outcomes *o, const char *id)
 {
-    uint64_t h = 14695981039346656037u;
-    for (; *id; id++)
-        h = (h ^ (unsigned char)*id) * 1099511628211u;
-    return h ^ h >> 29;
-}
-
-/* The place in the table of this id: where it is, or where it would be. */
-static size_t find_place(const struct outcomes *o, const char *id)
-{
-    size_t at = hash(id) & (o->n_table - 1);
+    uint64_t hash = digest(DIGEST_BEGIN, id, strlen(id));
+    size_t at = (hash ^ hash >> 29) & (o->n_table - 1);
     while (o->table[at] && strcmp(o->items[o->table[at] - 1].id, id) != 0)
         at = (at + 1) & (o->n_table - 1);
     return at;
@@ -48,52 +40,47 @@ static size_t find_place(const struct outcomes *o, const char *id)
 
 const struct outcome *outcomes_find(const struct outcomes *o, const char *id)
 {
-    size_t at = o->n_table ? find_place(o, id) : 0;
+    size_t at = o->n_table ? outcomes_slot(o, id) : 0;
     return o->n_table && o->table[at] ? &o->items[o->table[at] - 1] : NULL;
 }
 
-static int grow_table(struct outcomes *o)
+static int outcomes_make_room(struct outcomes *o)
 {
-    size_t n = o->n_table ? 2 * o->n_table : TABLE_FIRST;
-    uint32_t *table = calloc(n, sizeof *table);
-    if (!table)
-        return -ENOMEM;
-    free(o->table);
-    o->table = table;
-    o->n_table = n;
-    for (size_t i = 0; i < o->count; i++)
-        o->table[find_place(o, o->items[i].id)] = (uint32_t)i + 1;
-    return 0;
-}
-
-static int make_room(struct outcomes *o)
-{
-    if (o->count >= 2 * TASK_EXPECTED_MAX)
+    if (o->count >= OUTCOMES_MAX)
         return -E2BIG;
-    if (2 * (o->count + 1) > o->n_table && grow_table(o) < 0)
-        return -ENOMEM;
-    if (o->count < o->room)
-        return 0;
-    size_t room = o->room ? 2 * o->room : 32;
-    struct outcome *items = realloc(o->items, room * sizeof *items);
-    if (!items)
-        return -ENOMEM;
-    o->items = items;
-    o->room = room;
+    if (2 * (o->count + 1) > o->n_table) {
+        size_t n = o->n_table ? 2 * o->n_table : 64;
+        uint32_t *table = calloc(n, sizeof *table);
+        if (!table)
+            return -ENOMEM;
+        free(o->table);
+        o->table = table;
+        o->n_table = n;
+        for (size_t i = 0; i < o->count; i++)
+            o->table[outcomes_slot(o, o->items[i].id)] = (uint32_t)i + 1;
+    }
+    if (o->count == o->room) {
+        size_t room = o->room ? 2 * o->room : 32;
+        struct outcome *items = realloc(o->items, room * sizeof *items);
+        if (!items)
+            return -ENOMEM;
+        o->items = items;
+        o->room = room;
+    }
     return 0;
 }
 
-/* The test of this id, new if it was not heard of yet. */
-static int get(struct outcomes *o, const char *id, struct outcome **ret, bool *ret_new)
+/* The test of this id, added if it was not reported before. */
+static int outcomes_get(struct outcomes *o, const char *id, struct outcome **ret, bool *ret_new)
 {
     struct outcome *t = (struct outcome *)outcomes_find(o, id);
     *ret_new = !t;
     if (!t) {
-        int r = make_room(o);
+        int r = outcomes_make_room(o);
         char *copy = r == 0 ? strdup(id) : NULL;
         if (!copy)
             return r < 0 ? r : -ENOMEM;
-        o->table[find_place(o, id)] = (uint32_t)o->count + 1;
+        o->table[outcomes_slot(o, id)] = (uint32_t)o->count + 1;
         t = &o->items[o->count++];
         *t = (struct outcome){.id = copy, .outcome = GRADE_MISSING};
     }
@@ -101,25 +88,25 @@ static int get(struct outcomes *o, const char *id, struct outcome **ret, bool *r
     return 0;
 }
 
-int outcomes_begin(struct outcomes *o, const char *id)
+static int outcome_begin(struct outcomes *o, const char *id)
 {
     struct outcome *t;
-    bool fresh;
-    int r = get(o, id, &t, &fresh);
-    if (r == 0 && !fresh)
+    bool is_new;
+    int r = outcomes_get(o, id, &t, &is_new);
+    if (r == 0 && !is_new)
         t->twice = true;
     return r;
 }
 
-int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
-                 const char *message)
+static int outcome_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
+                       const char *message)
 {
     struct outcome *t;
-    bool fresh;
-    int r = get(o, id, &t, &fresh);
+    bool is_new;
+    int r = outcomes_get(o, id, &t, &is_new);
     if (r < 0)
         return r;
-    if (fresh || t->ended)
+    if (is_new || t->ended)
         t->twice = true;
     if (!t->ended && message && *message)
         t->message = strdup(message);
@@ -134,8 +121,8 @@ int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
 int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome,
                   const char *message)
 {
-    int r = outcomes_begin(o, id);
-    return r < 0 ? r : outcomes_end(o, id, outcome, message);
+    int r = outcome_begin(o, id);
+    return r < 0 ? r : outcome_end(o, id, outcome, message);
 }
 
 void outcomes_doubt(struct outcomes *o, const char *why)
@@ -179,13 +166,8 @@ enum grade_outcome outcomes_judge(const struct outcomes *o, const struct outcome
     return t->outcome;
 }
 
-/* The lines of the runner. What is not exactly of their form is nobody's line: counted, and nothing
- * else. */
-
-#define SEQUENCE_DIGITS 9u
-
-/* A text with its escapes undone; false if it is none. `out` has room for n + 1 bytes. */
-static bool take_text(const char *text, size_t n, size_t max, char *out)
+/* Undoes the escapes of a text; false if it is malformed. `out` has room for n + 1 bytes. */
+static bool line_unescape(const char *text, size_t n, size_t max, char *out)
 {
     size_t done = 0;
     if (!utf8_valid((const uint8_t *)text, n))
@@ -206,45 +188,11 @@ static bool take_text(const char *text, size_t n, size_t max, char *out)
     return done <= max;
 }
 
-/* "TOKEN NUMBER K": true with how many bytes that took. */
-static bool take_head(const struct outcomes *o, const char *line, size_t n, uint64_t *ret_number,
-                      char *ret_kind, size_t *ret_taken)
+/* What follows "TOKEN SEQUENCE KIND". False if the runner cannot have written it. */
+static bool line_take_record(struct outcomes *o, char kind, const char *rest, size_t n)
 {
-    size_t at = OUTCOMES_TOKEN - 1, digits = 0;
-    uint64_t number = 0;
-    if (n < at + 4 || memcmp(line, o->token, at) != 0 || line[at++] != ' ')
-        return false;
-    for (; at < n && line[at] >= '0' && line[at] <= '9' && digits < SEQUENCE_DIGITS; at++, digits++)
-        number = 10 * number + (uint64_t)(line[at] - '0');
-    if (digits == 0 || at + 2 > n || line[at] != ' ')
-        return false;
-    *ret_number = number;
-    *ret_kind = line[at + 1];
-    *ret_taken = at + 2;
-    return true;
-}
-
-static bool keep_text(char **where, const char *text)
-{
-    if (!*where)
-        *where = strdup(text);
-    return true;
-}
-
-static bool take_test(struct outcomes *o, char kind, const char *id, const char *message)
-{
-    static const char KINDS[] = "PFES";
-    static const enum grade_outcome OUTCOMES[] = {GRADE_PASSED, GRADE_FAILED, GRADE_ERROR,
-                                                  GRADE_SKIPPED};
-    const char *which = strchr(KINDS, kind);
-    if (kind == 'B' && !message)
-        return outcomes_begin(o, id) == 0;
-    return kind != 'B' && outcomes_end(o, id, OUTCOMES[which - KINDS], message) == 0;
-}
-
-/* What follows the head: texts behind tabs. False if it is of no form that the runner writes. */
-static bool take_rest(struct outcomes *o, char kind, const char *rest, size_t n)
-{
+    static const enum grade_outcome OUTCOMES[] = {
+        ['P'] = GRADE_PASSED, ['F'] = GRADE_FAILED, ['E'] = GRADE_ERROR, ['S'] = GRADE_SKIPPED};
     char first[OUTCOMES_LINE_MAX + 1], second[OUTCOMES_LINE_MAX + 1];
     if (kind == 'Z' && n == 0)
         return o->done = true;
@@ -252,45 +200,41 @@ static bool take_rest(struct outcomes *o, char kind, const char *rest, size_t n)
         return false;
     const char *tab = memchr(rest + 1, '\t', n - 1);
     size_t n_first = tab ? (size_t)(tab - rest - 1) : n - 1;
-    if (!take_text(rest + 1, n_first, OUTCOMES_ID_MAX, first) || !first[0] ||
-        (tab && !take_text(tab + 1, n - n_first - 2, OUTCOMES_MESSAGE_MAX, second)))
+    if (!line_unescape(rest + 1, n_first, OUTCOMES_ID_MAX, first) || !first[0] ||
+        (tab && !line_unescape(tab + 1, n - n_first - 2, OUTCOMES_MESSAGE_MAX, second)))
         return false;
-    if (kind == 'T' && !tab)
-        return keep_text(&o->tampered, first);
-    if (kind == 'U' && !tab)
-        return keep_text(&o->trouble, first);
-    return strchr("BPFES", kind) && kind && take_test(o, kind, first, tab ? second : NULL);
-}
-
-static void take_line(struct outcomes *o, const char *line, size_t n)
-{
-    uint64_t number;
-    char kind;
-    size_t taken;
-    if (!take_head(o, line, n, &number, &kind, &taken)) {
-        o->strange++;
-        return;
+    switch (kind) {
+    case 'T':
+    case 'U': {
+        char **where = kind == 'T' ? &o->tampered : &o->trouble;
+        if (!tab && !*where)
+            *where = strdup(first);
+        return !tab;
     }
-    if (number != o->next++ || o->done || !take_rest(o, kind, line + taken, n - taken))
-        o->forged = true;
+    case 'B':
+        return !tab && outcome_begin(o, first) == 0;
+    case 'P':
+    case 'F':
+    case 'E':
+    case 'S':
+        return outcome_end(o, first, OUTCOMES[(size_t)kind], tab ? second : NULL) == 0;
+    default:
+        return false;
+    }
 }
 
-/* The bytes up to the end of a line, or all. */
-static void add(struct outcomes *o, const char *bytes, size_t n)
+static void line_take(struct outcomes *o, const char *line, size_t n)
 {
-    if (!o->overlong && (n > o->line.max - o->line.len || buf_append(&o->line, bytes, n) < 0))
-        o->overlong = true;
-}
-
-static void end_line(struct outcomes *o)
-{
-    if (o->overlong)
+    size_t at = OUTCOMES_TOKEN - 1, digits = 0;
+    uint64_t number = 0;
+    bool ours = n >= at + 4 && memcmp(line, o->token, at) == 0 && line[at++] == ' ';
+    for (; ours && at < n && line[at] >= '0' && line[at] <= '9' && digits < 9; at++, digits++)
+        number = 10 * number + (uint64_t)(line[at] - '0');
+    if (!ours || digits == 0 || at + 2 > n || line[at] != ' ')
         o->strange++;
-    else
-        take_line(o, (const char *)o->line.data, o->line.len);
-    o->line.len = 0;
-    o->line.failed = false;
-    o->overlong = false;
+    else if (number != o->next++ || o->done ||
+             !line_take_record(o, line[at + 1], line + at + 2, n - at - 2))
+        o->forged = true;
 }
 
 bool outcomes_feed(struct outcomes *o, const void *bytes, size_t n)
@@ -302,9 +246,16 @@ bool outcomes_feed(struct outcomes *o, const void *bytes, size_t n)
     while (n > 0) {
         const char *end = memchr(at, '\n', n);
         size_t piece = end ? (size_t)(end - at) : n;
-        add(o, at, piece);
-        if (end)
-            end_line(o);
+        if (piece > o->line.max - o->line.len || buf_append(&o->line, at, piece) < 0)
+            o->overlong = true;
+        if (end && o->overlong)
+            o->strange++;
+        else if (end)
+            line_take(o, (const char *)o->line.data, o->line.len);
+        if (end) {
+            o->line.len = 0;
+            o->line.failed = o->overlong = false;
+        }
         piece += end != NULL;
         at += piece;
         n -= piece;

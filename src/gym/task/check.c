@@ -86,7 +86,7 @@ int check_play(struct check *c, const size_t *patches, size_t n, struct check_pl
         r = check_apply(c, b, patches, n, &p);
     if (r == 0 && p.stopped == n) {
         c->result.runs++;
-        r = grade_box(c->arena, b, c->options->cancel, &p.grade, c->err);
+        r = arena_grade(c->arena, b, false, c->options->cancel, &p.grade, c->err);
     }
     arena_give(c->arena, b);
     if (r == 0)
@@ -337,7 +337,7 @@ int check_play_script(struct check *c, struct check_played *ret)
         r = run_script(c, b, &p);
     if (r == 0 && !p.trouble[0]) {
         c->result.runs++;
-        r = grade_box(c->arena, b, c->options->cancel, &p.grade, c->err);
+        r = arena_grade(c->arena, b, false, c->options->cancel, &p.grade, c->err);
     }
     arena_give(c->arena, b);
     if (r == 0)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "observe.h"
+#include "observation.h"
 
 static const char *text_of(const json_t *o)
 {
@@ -172,7 +172,7 @@ static void test_look(void **state)
         test_of("t.py::test_c", GRADE_SKIPPED, NULL),
     };
     struct grade g = {.tests = tests, .count = 3, .passed = 1, .pass_rate = 1.0 / 3};
-    json_t *o = observe_look(&t, &g);
+    json_t *o = observe_test_run(&t, &g);
     json_t *data = json_object_get(o, "data");
     assert_string_equal(
         text_of(o),
@@ -184,7 +184,7 @@ static void test_look(void **state)
 
     char trouble[] = "the run was stopped: cpu-time", output[] = "spinning";
     struct grade none = {.trouble = trouble, .output = output};
-    o = observe_look(&t, &none);
+    o = observe_test_run(&t, &none);
     assert_string_equal(text_of(o), "pytest: no tests were run\nthe run was stopped: "
                                     "cpu-time\n\nThe end of the output:\nspinning\n");
     assert_true(json_is_true(json_object_get(o, "failed")));

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "grade_run.h"
+#include "outcomes.h"
 
 #define T "0123456789abcdef0123456789abcdef"
 

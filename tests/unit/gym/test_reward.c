@@ -20,7 +20,7 @@ static void same_bits(double a, double b)
 static void test_step(void **state)
 {
     const struct task t = {.call_price = 0.01, .second_price = 0.02};
-    struct reward r = reward_of_step(&t, 1500 * MS, NAN);
+    struct reward r = reward_of(&t, 1, 1500 * MS, NAN);
     same_bits(r.pass_rate, 0.0);
     same_bits(r.calls, -0.01);
     same_bits(r.seconds, -0.03);
@@ -30,7 +30,7 @@ static void test_step(void **state)
 static void test_last_step(void **state)
 {
     const struct task t = {.call_price = 0.01, .second_price = 0.02};
-    struct reward r = reward_of_step(&t, 500 * MS, 0.75);
+    struct reward r = reward_of(&t, 1, 500 * MS, 0.75);
     same_bits(r.pass_rate, 0.75);
     same_bits(reward_sum(&r), 0.75 + -0.01 + -0.01);
 }
@@ -38,7 +38,7 @@ static void test_last_step(void **state)
 static void test_what_is_free_is_zero(void **state)
 {
     const struct task t = {0};
-    struct reward r = reward_of_step(&t, 7 * MS, NAN);
+    struct reward r = reward_of(&t, 1, 7 * MS, NAN);
     same_bits(r.calls, 0.0);
     same_bits(r.seconds, 0.0);
     same_bits(reward_sum(&r), 0.0);
@@ -47,11 +47,11 @@ static void test_what_is_free_is_zero(void **state)
 static void test_episode(void **state)
 {
     const struct task t = {.call_price = 0.01, .second_price = 0.01};
-    struct reward r = reward_of_episode(&t, 3, 1240 * MS, 1.0);
+    struct reward r = reward_of(&t, 3, 1240 * MS, 1.0);
     same_bits(r.calls, -(0.01 * 3));
     same_bits(r.seconds, -(0.01 * 1.24));
     same_bits(reward_sum(&r), 1.0 - 0.01 * 3 - 0.01 * 1.24);
-    r = reward_of_episode(&t, 3, 1240 * MS, NAN);
+    r = reward_of(&t, 3, 1240 * MS, NAN);
     same_bits(r.pass_rate, 0.0);
 }
 
