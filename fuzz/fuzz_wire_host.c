@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "local_box.h"
-#include "changes.h"
-#include "seen.h"
+#include "apply.h"
 #include "compose.h"
 #include "io.h"
 #include "relpath.h"

@@ -113,6 +113,16 @@ char *buf_cstr(struct buf *b)
     return (char *)b->data;
 }
 
+bool list_grow(void *items, size_t count, size_t item_size)
+{
+    if (count & (count - 1))
+        return true;
+    void *grown = reallocarray(*(void **)items, count ? 2 * count : 1, item_size);
+    if (grown)
+        *(void **)items = grown;
+    return grown;
+}
+
 /* What may follow a first byte: how long the character is, and the range of its second byte, which
  * is narrower than 80..BF where an overlong form, a surrogate or too high a number would begin. */
 struct lead {

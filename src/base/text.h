@@ -48,6 +48,10 @@ char *str_printf(const char *fmt, ...) PRINTF(1, 2);
 /* The bytes as a C string (a NUL is kept behind them); NULL when there is no memory. */
 char *buf_cstr(struct buf *b);
 
+/* Makes room for one more item behind the `count` of a growing list; `items` points to the array's
+ * pointer. The array doubles at each power of two. False without memory. */
+bool list_grow(void *items, size_t count, size_t item_size);
+
 /* UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF. */
 
 /* The length of the character at the start of the n bytes, or 0 if there is no whole valid one. */

@@ -10,10 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "applied_log.h"
+#include "apply.h"
 #include "local_box.h"
 #include "proxy/proxy.h"
-#include "seen.h"
 #include "thread.h"
 #include "banned.h"
 

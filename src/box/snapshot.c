@@ -12,10 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "applied_log.h"
-#include "changes.h"
+#include "apply.h"
 #include "local_box.h"
-#include "seen.h"
 #include "thread.h"
 #include "banned.h"
 

@@ -214,3 +214,17 @@ int wire_send(int fd, struct buf *b, const int *fds, size_t n_fds)
     }
     return 0;
 }
+
+int wire_end_send(int fd, struct buf *b, size_t begin)
+{
+    wire_end(b, begin);
+    return wire_send(fd, b, NULL, 0);
+}
+
+int wire_error(const struct wire_frame *f, const char *fallback, struct error *err)
+{
+    _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
+    uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
+                     text && *text ? text : fallback);
+}

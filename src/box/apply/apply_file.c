@@ -1,12 +1,16 @@
 /*
- * How a file of the person's folder is replaced without ever losing what the person writes
- * meanwhile.
+ * How apply replaces a file of the user's folder without ever losing what the user writes meanwhile.
  *
  * The new file is complete, under a temporary name beside the target, before anything happens to
  * the old one. A lease on the old file makes sure that no program has it open for writing, and
  * tells if one wants to. Then both names are exchanged in one step, and what came out is compared
- * with what was expected: if the person was faster, the names are exchanged back. A file that is to
- * be removed is moved aside and looked at first.
+ * with what was expected: if the user was faster, the names are exchanged back. A file that is to
+ * be removed is moved aside and compared first.
+ *
+ * One apply at a time works on a folder: the lock is on the folder itself, so it holds for all
+ * users. The journal is a file of the user's runtime folder with at most one record: the step under
+ * way. With it the next apply after a kill removes a temporary file that is ours, or moves a file of
+ * the user's back that a step had set aside; it never has to guess by a name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,28 +19,154 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "applied_log.h"
 #include "apply.h"
 #include "io.h"
+#include "registry.h"
 #include "relpath.h"
 #include "sys.h"
 #include "banned.h"
 
-#define TEMP_NAME  24
-#define TEMP_TRIES 16
-#define BACK_TRIES 8
-#define OPEN_FILE  (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+#define TEMP_NAME   24
+#define TEMP_TRIES  16
+#define BACK_TRIES  8
+#define JOURNAL_MAX (RELPATH_MAX + 4096)
+#define OPEN_FILE   (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 #ifndef F_SETSIG
 #define F_SETSIG 10
 #endif
 
-static int conflict(struct apply *ap, const char *why)
+enum journal_step {
+    JOURNAL_CREATE = 'C',   /* the file at `temp` is ours */
+    JOURNAL_EXCHANGE = 'X', /* `temp` (ours) and `name` (theirs) are exchanged */
+    JOURNAL_ASIDE = 'A',    /* `name` (theirs) is moved to `temp` and then removed */
+};
+
+struct journal_record {
+    uint32_t size; /* of the whole record with its path */
+    char step;
+    char temp[64];
+    struct identity ours, theirs;
+    char path[];
+};
+
+static const char WHY_MEANWHILE[] = "it changed in your folder while it was being applied";
+
+static void journal_clear(struct apply *ap)
+{
+    if (ap->journal >= 0 && ftruncate(ap->journal, 0) < 0)
+        close(TAKE_FD(ap->journal));
+}
+
+/* Records a step before it is taken. `path` is the target's, `temp` the name in the same folder. */
+static void journal_set(struct apply *ap, enum journal_step step, const char *path,
+                        const char *temp, const struct identity *ours,
+                        const struct identity *theirs)
+{
+    if (ap->journal < 0)
+        return;
+    size_t n = strlen(path) + 1;
+    _cleanup_buf_ struct buf out = BUF_INIT(JOURNAL_MAX);
+    struct journal_record rec = {.size = (uint32_t)(sizeof rec + n), .step = (char)step};
+    snprintf(rec.temp, sizeof rec.temp, "%s", temp);
+    if (ours)
+        rec.ours = *ours;
+    if (theirs)
+        rec.theirs = *theirs;
+    buf_append(&out, &rec, sizeof rec);
+    buf_append(&out, path, n);
+    /* A journal that cannot be written only means that a leftover stays after a kill. */
+    if (out.failed || pwrite(ap->journal, out.data, out.len, 0) != (ssize_t)out.len ||
+        ftruncate(ap->journal, (off_t)out.len) < 0)
+        journal_clear(ap);
+}
+
+/* Opens the journal of the folder, in a folder beside that of the boxes which only its owner can
+ * enter. A journal that cannot be opened only means that a leftover stays after a kill. */
+static void journal_open(struct apply *ap)
+{
+    char name[64];
+    struct stat st;
+    struct identity id;
+    _cleanup_fd_ int registry = -1;
+    if (registry_open(true, &registry, NULL) < 0 || identity_get(ap->folder, "", &id) < 0 ||
+        (mkdirat(registry, "../applies", 0700) < 0 && errno != EEXIST))
+        return;
+    _cleanup_fd_ int dir =
+        openat(registry, "../applies", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
+        return;
+    snprintf(name, sizeof name, "%llx-%llx", (unsigned long long)id.dev,
+             (unsigned long long)id.ino);
+    ap->journal = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* Takes back, or completes, the step on which an apply was killed. */
+static void journal_repair(int folder, const struct journal_record *rec)
+{
+    struct identity at_temp, at_name;
+    const char *name = relpath_name(rec->path);
+    _cleanup_fd_ int dir = -1;
+    if (beneath_open_parent(folder, rec->path, &dir) < 0 ||
+        identity_get(dir, rec->temp, &at_temp) < 0)
+        return;
+    bool ours = at_temp.ino == rec->ours.ino && at_temp.dev == rec->ours.dev;
+    if (rec->step == JOURNAL_CREATE || (rec->step == JOURNAL_EXCHANGE && ours)) {
+        unlinkat(dir, rec->temp, 0);
+    } else if (rec->step == JOURNAL_ASIDE) {
+        sys_renameat2(dir, rec->temp, dir, name, RENAME_NOREPLACE);
+    } else if (rec->step == JOURNAL_EXCHANGE) {
+        /* The exchange was made. If the user's file is as it was, it can go. If not, it goes back
+         * to its name, unless the user has put another one there. */
+        if (identity_same_content(&at_temp, &rec->theirs) ||
+            (identity_get(dir, name, &at_name) == 0 && at_name.ino == rec->ours.ino &&
+             sys_renameat2(dir, rec->temp, dir, name, RENAME_EXCHANGE) == 0 &&
+             identity_get(dir, rec->temp, &at_name) == 0 && at_name.ino == rec->ours.ino))
+            unlinkat(dir, rec->temp, 0);
+    }
+}
+
+int apply_journal_open(struct apply *ap, struct error *err)
+{
+    /* A description of its own: forks share that of `folder`, and with it they would share the
+     * lock. */
+    ap->lock = openat(ap->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (ap->lock < 0)
+        return error_errno(err, errno, "cannot open the folder");
+    int r;
+    do
+        r = flock(ap->lock, LOCK_EX);
+    while (r < 0 && errno == EINTR);
+    /* Some network filesystems have no locks for folders; each file is checked before it is
+     * replaced anyway. */
+    journal_open(ap);
+    _cleanup_free_ struct journal_record *rec = calloc(1, JOURNAL_MAX);
+    ssize_t n = rec && ap->journal >= 0 ? pread(ap->journal, rec, JOURNAL_MAX - 1, 0) : -1;
+    if (n <= (ssize_t)sizeof *rec)
+        return 0;
+    rec->temp[sizeof rec->temp - 1] = 0;
+    if (rec->size == (uint32_t)n && relpath_is_valid(rec->path, strlen(rec->path)) &&
+        !strchr(rec->temp, '/') && strncmp(rec->temp, ".hutch-", 7) == 0)
+        journal_repair(ap->folder, rec);
+    journal_clear(ap);
+    return 0;
+}
+
+void apply_journal_close(struct apply *ap)
+{
+    journal_clear(ap);
+    cleanup_close(&ap->journal);
+    cleanup_close(&ap->lock);
+    ap->journal = ap->lock = -1;
+}
+
+static int apply_conflict(struct apply *ap, const char *why)
 {
     ap->why = why;
     return APPLY_CONFLICT;
@@ -119,23 +249,6 @@ static int log_previous(struct apply *ap, int dir, const char *path, const char 
     return r < 0 ? error_errno(err, -r, "cannot keep the previous version for undo") : 0;
 }
 
-/* What was announced to the log did not happen. */
-static void log_forget(struct apply *ap)
-{
-    if (ap->log)
-        applied_log_drop_last(ap->log);
-}
-
-int apply_fetch(struct apply *ap, const struct changes_entry *e, const struct fetch_sink *sink,
-                struct error *err)
-{
-    _cleanup_fd_ int conn = -1;
-    int r = ap->connect(ap->data, &conn);
-    if (r < 0)
-        return error_errno(err, -r, "cannot reach the diff worker");
-    return changes_fetch(conn, e->path, e->size, sink, err);
-}
-
 struct write_sink {
     struct apply *ap;
     int fd;
@@ -175,7 +288,7 @@ static int temp_make_file(struct apply *ap, int dir, const char *temp,
 
     r = ftruncate(fd, (off_t)size) < 0 ? -errno : apply_chown(ap, dir, fd, "", owner);
     /* A time that no write gives a file: the kernel's clock for these is coarse, and a write of the
-     * person's in the same tick would leave the time as it is. */
+     * user's in the same tick would leave the time as it is. */
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {0}};
     clock_gettime(CLOCK_REALTIME, &times[1]);
     if (r == 0 && (futimens(fd, times) < 0 || fchmod(fd, c->mode & 0777) < 0))
@@ -184,24 +297,6 @@ static int temp_make_file(struct apply *ap, int dir, const char *temp,
         return 0;
     unlinkat(dir, temp, 0);
     return error_errno(err, -r, "cannot finish writing");
-}
-
-/* Another name for a file that this apply has written. False if that is not possible. */
-static bool temp_make_hard_link(struct apply *ap, int dir, const char *temp, const char *first)
-{
-    struct identity before, linked;
-    _cleanup_fd_ int from = -1;
-    const struct seen_entry *e = seen_find(ap->seen, first);
-    if (!e || e->state != SEEN_KNOWN || beneath_open_parent(ap->folder, first, &from) < 0 ||
-        identity_get(from, relpath_name(first), &before) < 0 || !identity_same(&before, &e->id) ||
-        linkat(from, relpath_name(first), dir, temp, 0) < 0)
-        return false;
-    if (identity_get(dir, temp, &linked) == 0 && identity_same_content(&linked, &before)) {
-        seen_moved(ap->seen, &before, &linked);
-        return true;
-    }
-    unlinkat(dir, temp, 0);
-    return false;
 }
 
 /* A name that nobody can have prepared for. */
@@ -221,26 +316,39 @@ static int temp_make_name(char name[TEMP_NAME], struct error *err)
 static int temp_make(struct apply *ap, int dir, const char *path, char temp[TEMP_NAME],
                      const struct apply_content *c, const struct identity *owner, struct error *err)
 {
-    int r = 0;
-    if (S_ISLNK(c->mode) && (!c->entry->target || !*c->entry->target))
+    struct identity before, linked;
+    _cleanup_fd_ int from = -1;
+    bool is_link = S_ISLNK(c->mode);
+    int r = -EEXIST;
+    if (is_link && (!c->entry->target || !*c->entry->target))
         return error_set(err, EPROTO, "the link has no target");
-    for (int i = 0; i < TEMP_TRIES; i++) {
+    const struct seen_entry *first = c->link_to ? seen_find(ap->seen, c->link_to) : NULL;
+    for (int i = 0; i < TEMP_TRIES && r == -EEXIST; i++) {
         r = temp_make_name(temp, err);
         if (r < 0)
             return r;
-        apply_journal_set(ap, APPLY_STEP_CREATE, path, temp, NULL, NULL);
-        if (c->link_to && temp_make_hard_link(ap, dir, temp, c->link_to))
-            return 0;
-        r = !S_ISLNK(c->mode) ? temp_make_file(ap, dir, temp, c, owner, err)
-            : symlinkat(c->entry->target, dir, temp) < 0 ? -errno
-                                                         : 0;
-        if (r != -EEXIST)
-            break;
+        journal_set(ap, JOURNAL_CREATE, path, temp, NULL, NULL);
+        /* Another name for a file that this apply has written, unless it is another by now. */
+        if (first && first->state == SEEN_KNOWN &&
+            (from >= 0 || beneath_open_parent(ap->folder, c->link_to, &from) == 0) &&
+            identity_get(from, relpath_name(c->link_to), &before) == 0 &&
+            identity_same(&before, &first->id) &&
+            linkat(from, relpath_name(c->link_to), dir, temp, 0) == 0) {
+            if (identity_get(dir, temp, &linked) == 0 && identity_same_content(&linked, &before)) {
+                seen_moved(ap->seen, &before, &linked);
+                return 0;
+            }
+            unlinkat(dir, temp, 0);
+        }
+        if (is_link)
+            r = symlinkat(c->entry->target, dir, temp) < 0 ? -errno : 0;
+        else
+            r = temp_make_file(ap, dir, temp, c, owner, err);
     }
-    if (!S_ISLNK(c->mode) && r != -EEXIST)
+    if (!is_link && r != -EEXIST)
         return r;
     if (r < 0)
-        return error_errno(err, -r, "cannot create a %s", S_ISLNK(c->mode) ? "link" : "file");
+        return error_errno(err, -r, "cannot create a %s", is_link ? "link" : "file");
     r = apply_chown(ap, dir, dir, temp, owner);
     if (r == 0)
         return 0;
@@ -248,7 +356,7 @@ static int temp_make(struct apply *ap, int dir, const char *path, char temp[TEMP
     return error_errno(err, -r, "cannot give the link to its owner");
 }
 
-static bool is_at(int dir, const char *name, const struct identity *expect)
+static bool identity_is_at(int dir, const char *name, const struct identity *expect)
 {
     struct identity now;
     return identity_get(dir, name, &now) == 0 && identity_same(&now, expect);
@@ -264,10 +372,8 @@ static int lease_take(struct apply *ap, int dir, const char *name, const struct 
     if (fd >= 0 && fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
         *ret_fd = TAKE_FD(fd);
     else if (fd >= 0 && errno == EAGAIN)
-        return conflict(ap, "another program has it open for writing");
-    return is_at(dir, name, expect)
-               ? APPLY_DONE
-               : conflict(ap, "it changed in your folder while it was being applied");
+        return apply_conflict(ap, "another program has it open for writing");
+    return identity_is_at(dir, name, expect) ? APPLY_DONE : apply_conflict(ap, WHY_MEANWHILE);
 }
 
 static bool lease_is_held(int fd)
@@ -275,24 +381,24 @@ static bool lease_is_held(int fd)
     return fd < 0 || fcntl(fd, F_GETLEASE) == F_RDLCK;
 }
 
-/* The person's file was moved to `temp`. If it is the expected one, and nobody wants to write to
+/* The user's file was moved to `temp`. If it is the expected one, and nobody wants to write to
  * it, the log keeps it for undo. */
 static int temp_check(struct apply *ap, int dir, const char *path, const char *temp,
                       const struct identity *expect, int lease, struct error *err)
 {
     struct identity out;
-    ap->why = "it changed in your folder while it was being applied";
+    ap->why = WHY_MEANWHILE;
     if (identity_get(dir, temp, &out) < 0 || !identity_same_content(&out, expect) ||
         !lease_is_held(lease))
         return APPLY_CONFLICT;
     int r = log_previous(ap, dir, path, temp, expect, err);
     if (r < 0 || lease_is_held(lease))
         return r;
-    log_forget(ap);
+    applied_log_drop_last(ap->log);
     return APPLY_CONFLICT;
 }
 
-/* The person's file at `temp` is no longer needed. */
+/* The user's file at `temp` is no longer needed. */
 static void temp_drop(struct apply *ap, int dir, const char *temp, const struct identity *expect,
                       int lease)
 {
@@ -302,10 +408,10 @@ static void temp_drop(struct apply *ap, int dir, const char *temp, const struct 
         seen_moved(ap->seen, expect, &out);
 }
 
-/* The person was faster: their file at `temp` goes back to its name, and ours is removed. If
+/* The user was faster: their file at `temp` goes back to its name, and ours is removed. If
  * meanwhile they put a newer one in the place of ours, that one stays, and the one that they
  * replaced themselves goes. */
-static void put_back(int dir, const char *temp, const char *name, uint64_t ours)
+static void temp_put_back(int dir, const char *temp, const char *name, uint64_t ours)
 {
     struct identity at_temp, at_name;
     uint64_t drop = ours;
@@ -326,26 +432,26 @@ static void put_back(int dir, const char *temp, const char *name, uint64_t ours)
     }
 }
 
-static int put_replace(struct apply *ap, int dir, const char *path, const char *temp,
-                       const struct identity *ours, const struct identity *expect,
-                       struct error *err)
+static int temp_exchange(struct apply *ap, int dir, const char *path, const char *temp,
+                         const struct identity *ours, const struct identity *expect,
+                         struct error *err)
 {
     const char *name = relpath_name(path);
     _cleanup_fd_ int lease = -1;
     int r = lease_take(ap, dir, name, expect, &lease);
     if (r != APPLY_DONE)
         return r;
-    apply_journal_set(ap, APPLY_STEP_EXCHANGE, path, temp, ours, expect);
+    journal_set(ap, JOURNAL_EXCHANGE, path, temp, ours, expect);
     if (sys_renameat2(dir, temp, dir, name, RENAME_EXCHANGE) == 0) {
         r = temp_check(ap, dir, path, temp, expect, lease, err);
         if (r == APPLY_DONE)
             temp_drop(ap, dir, temp, expect, lease);
         else
-            put_back(dir, temp, name, ours->ino);
+            temp_put_back(dir, temp, name, ours->ino);
         return r;
     }
     int code = errno;
-    ap->why = "it changed in your folder while it was being applied";
+    ap->why = WHY_MEANWHILE;
     if (code == ENOENT)
         return APPLY_CONFLICT;
     if (code == EINVAL || code == ENOSYS) {
@@ -354,8 +460,8 @@ static int put_replace(struct apply *ap, int dir, const char *path, const char *
         r = log_previous(ap, dir, path, name, expect, err);
         if (r < 0)
             return r;
-        if (!is_at(dir, name, expect)) {
-            log_forget(ap);
+        if (!identity_is_at(dir, name, expect)) {
+            applied_log_drop_last(ap->log);
             return APPLY_CONFLICT;
         }
         code = renameat(dir, temp, dir, name) < 0 ? errno : 0;
@@ -375,7 +481,7 @@ int apply_put(struct apply *ap, int dir, const char *path, const struct apply_co
     r = identity_get(dir, temp, &ours);
     if (r < 0)
         return error_errno(err, -r, "cannot look at the new file");
-    r = expect ? put_replace(ap, dir, path, temp, &ours, expect, err)
+    r = expect ? temp_exchange(ap, dir, path, temp, &ours, expect, err)
                : log_previous(ap, dir, path, name, NULL, err);
     if (!expect && r == 0) {
         int code = sys_renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 ? errno : 0;
@@ -385,17 +491,17 @@ int apply_put(struct apply *ap, int dir, const char *path, const struct apply_co
                 unlinkat(dir, temp, 0);
         }
         if (code) {
-            log_forget(ap);
-            r = code == EEXIST ? conflict(ap, "your folder has another file of that name now")
+            applied_log_drop_last(ap->log);
+            r = code == EEXIST ? apply_conflict(ap, "your folder has another file of that name now")
                                : error_errno(err, code, "cannot put the new file in its place");
         }
     }
     if (r != APPLY_DONE && identity_get(dir, temp, &left) == 0 && left.ino == ours.ino)
         unlinkat(dir, temp, 0);
-    apply_journal_clear(ap);
+    journal_clear(ap);
     if (r != APPLY_DONE)
         return r;
-    /* If the person has changed or replaced ours already, `ret` is what we wrote: then the next
+    /* If the user has changed or replaced ours already, `ret` is what we wrote: then the next
      * apply sees that it is another version. */
     r = identity_get(dir, name, ret);
     if (r < 0 || !identity_same_content(ret, &ours))
@@ -415,7 +521,7 @@ int apply_remove(struct apply *ap, int dir, const char *path, const struct ident
         if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
             return log_previous(ap, dir, path, "", expect, err);
         return errno == ENOTEMPTY || errno == EEXIST
-                   ? conflict(ap, "your folder has something in it now")
+                   ? apply_conflict(ap, "your folder has something in it now")
                    : error_errno(err, errno, "cannot remove it");
     }
     int r = lease_take(ap, dir, name, expect, &lease);
@@ -424,7 +530,7 @@ int apply_remove(struct apply *ap, int dir, const char *path, const struct ident
     if (r != APPLY_DONE)
         return r;
 
-    apply_journal_set(ap, APPLY_STEP_ASIDE, path, temp, NULL, expect);
+    journal_set(ap, JOURNAL_ASIDE, path, temp, NULL, expect);
     int code = sys_renameat2(dir, name, dir, temp, RENAME_NOREPLACE) < 0 ? errno : 0;
     if (code == EINVAL || code == ENOSYS)
         code = renameat(dir, name, dir, temp) < 0 ? errno : 0;
@@ -436,11 +542,11 @@ int apply_remove(struct apply *ap, int dir, const char *path, const struct ident
         else if (sys_renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 && errno == EEXIST)
             unlinkat(dir, temp, 0);
     } else if (code == ENOENT) {
-        r = conflict(ap, "it changed in your folder while it was being applied");
+        r = apply_conflict(ap, WHY_MEANWHILE);
     } else {
         r = error_errno(err, code, "cannot remove it");
     }
-    apply_journal_clear(ap);
+    journal_clear(ap);
     return r;
 }
 
@@ -455,8 +561,8 @@ int apply_make_dir(struct apply *ap, int dir, const char *path, struct error *er
         return r < 0 ? error_errno(err, -r, "cannot give the folder to its owner") : APPLY_DONE;
     }
     r = errno;
-    log_forget(ap);
-    return r == EEXIST ? conflict(ap, "your folder has something else of that name now")
+    applied_log_drop_last(ap->log);
+    return r == EEXIST ? apply_conflict(ap, "your folder has something else of that name now")
                        : error_errno(err, r, "cannot create a folder");
 }
 

@@ -1,5 +1,12 @@
-/* The calls of box.h that compare a box with its folder: note, apply, sync; and writing in the box
- * what came of them. */
+/*
+ * The calls of box.h that compare a box with its folder: note, apply, sync; and writing in the box
+ * what came of them.
+ *
+ * Sync brings the folder's present state into a box. A file that the box did not touch shows through
+ * from the folder, once the overlay has forgotten the names it looked up, which opening a view makes
+ * it do. Paths that both the box and the user changed are merged as in an apply, but it is the box
+ * that gets the result.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,29 +15,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "applied_log.h"
 #include "apply.h"
 #include "io.h"
 #include "local_box.h"
 #include "relpath.h"
 #include "banned.h"
 
+/* sync_path() has nothing to report about the path. */
+#define SYNC_SILENT (APPLY_REFUSED + 1)
+
 int box_edits_add(struct box_edits *l, enum box_edit_kind kind, const char *path, mode_t mode,
                   struct seen_base *data, const struct identity *id)
 {
     char *copy = strdup(path);
-    struct box_edit *items = reallocarray(l->items, l->count + 1, sizeof *items);
-    if (items)
-        l->items = items;
-    if (!copy || !items) {
+    if (!copy || !list_grow(&l->items, l->count, sizeof *l->items)) {
         free(copy);
         seen_base_unref(data);
         return -ENOMEM;
     }
-    items[l->count] = (struct box_edit){.kind = kind, .path = copy, .mode = mode, .data = data};
+    struct box_edit *e = &l->items[l->count++];
+    *e = (struct box_edit){.kind = kind, .path = copy, .mode = mode, .data = data};
     if (id)
-        items[l->count].id = *id;
-    l->count++;
+        e->id = *id;
     return 0;
 }
 
@@ -47,12 +53,6 @@ void box_edits_free(struct box_edits *l)
 static int edit_compare(const void *a, const void *b)
 {
     return strcmp(((const struct box_edit *)a)->path, ((const struct box_edit *)b)->path);
-}
-
-static int edit_send_frame(int conn, struct buf *out, size_t begin)
-{
-    wire_end(out, begin);
-    return out->failed ? -ENOMEM : wire_send(conn, out, NULL, 0);
 }
 
 /* One request: the guest stages one path with its content, or removes it. A file of the folder has
@@ -81,7 +81,7 @@ static int edit_send(int conn, struct buf *out, const struct box_edit *e, int fo
     size_t begin = wire_begin(out, WIRE_STAGE);
     if (e->kind == BOX_EDIT_GONE)
         wire_put_str(out, WIRE_K_OWN, e->path);
-    int r = edit_send_frame(conn, out, begin);
+    int r = wire_end_send(conn, out, begin);
     if (r == 0 && e->kind != BOX_EDIT_GONE) {
         begin = wire_begin(out, WIRE_ENTRY);
         wire_put_str(out, WIRE_K_PATH, e->path);
@@ -89,7 +89,7 @@ static int edit_send(int conn, struct buf *out, const struct box_edit *e, int fo
         wire_put_u64(out, WIRE_K_SIZE, size);
         if (S_ISLNK(mode))
             wire_put_str(out, WIRE_K_DATA, target);
-        r = edit_send_frame(conn, out, begin);
+        r = wire_end_send(conn, out, begin);
     }
     for (uint64_t at = 0; r == 0 && !S_ISLNK(mode) && at < size;) {
         size_t n = size - at < sizeof space ? (size_t)(size - at) : sizeof space;
@@ -98,14 +98,14 @@ static int edit_send(int conn, struct buf *out, const struct box_edit *e, int fo
             return got < 0 ? (int)got : -ESTALE;
         begin = wire_begin(out, WIRE_DATA);
         wire_put(out, WIRE_K_DATA, fd >= 0 ? space : (const char *)e->data->data + at, n);
-        r = edit_send_frame(conn, out, begin);
+        r = wire_end_send(conn, out, begin);
         at += n;
     }
     if (r < 0)
         return r;
     begin = wire_begin(out, WIRE_ENTRY);
     wire_put_u64(out, WIRE_K_EOF, 1);
-    return edit_send_frame(conn, out, begin);
+    return wire_end_send(conn, out, begin);
 }
 
 /* Writes all edits in the box, and records that it has the folder's version now. What changed in
@@ -149,6 +149,105 @@ static int box_edits_write(struct box *b, int folder, struct box_edits *l, struc
             return error_errno(err, ENOMEM, "cannot write in the box");
     }
     return 0;
+}
+
+/* Gives the box the folder's version: a file, a link, or nothing. */
+static int sync_give(struct apply *ap, const struct apply_path *p, const char *why)
+{
+    ap->why = why;
+    int r = box_edits_add(&ap->edits, p->there ? BOX_EDIT_FOLDER : BOX_EDIT_GONE, p->path, 0, NULL,
+                          p->there ? &p->now : NULL);
+    return r < 0 ? r : APPLY_DONE;
+}
+
+static int sync_give_merged(struct apply *ap, const struct apply_path *p,
+                            const struct apply_merged *m, const char *why)
+{
+    ap->why = why;
+    int r = box_edits_add(&ap->edits, BOX_EDIT_BYTES, p->path, m->mode, seen_base_ref(m->bytes),
+                          &p->now);
+    return r < 0 ? r : APPLY_MERGED;
+}
+
+/* The box keeps its version, and the next apply writes it over what the folder has now. */
+static int sync_keep_box(struct apply *ap, const struct apply_path *p)
+{
+    struct seen_base *base =
+        p->there ? seen_read_base(ap->seen, p->dir, relpath_name(p->path), &p->now) : NULL;
+    int r = seen_set(ap->seen, p->path, p->there ? SEEN_KNOWN : SEEN_ABSENT, &p->now, base, false);
+    return r == -ENOSPC ? 0 : r;
+}
+
+/* A conflict: does what the options say about it. */
+static int sync_resolve(struct apply *ap, const struct apply_path *p, const struct apply_merged *m,
+                        const char *why)
+{
+    enum apply_choice choice = ap->options->on_conflict;
+    if (choice == APPLY_MINE)
+        return sync_give(ap, p, "the box has your version now");
+    if (choice == APPLY_MARKERS && m->bytes)
+        return sync_give_merged(ap, p, m, "with conflict markers");
+    ap->why = choice == APPLY_THEIRS ? "the box keeps its version" : why;
+    int r = choice == APPLY_THEIRS ? sync_keep_box(ap, p) : 0;
+    return r < 0 ? r : choice == APPLY_THEIRS ? APPLY_SAME : APPLY_CONFLICT;
+}
+
+/* Returns an apply_outcome with ap->why, SYNC_SILENT, or a negative errno. */
+static int sync_path(struct apply *ap, const struct changes_entry *e, struct error *err)
+{
+    _cleanup_(apply_path_close) struct apply_path p;
+    _cleanup_(apply_merged_free) struct apply_merged m = {0};
+    int r = apply_path_open(ap, e->path, false, &p, err);
+    if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
+        return r;
+    if (apply_path_is_seen(&p) && !p.seen->base_differs)
+        return SYNC_SILENT;
+    if (e->kind == WIRE_DELETED)
+        return p.there ? sync_resolve(ap, &p, &m, "you changed it, and the box deleted it")
+                       : SYNC_SILENT;
+    if (!p.there && p.state != SEEN_KNOWN)
+        return SYNC_SILENT;
+    if (!p.there) {
+        /* If the box left the content as it saw it, the user's deletion wins. */
+        const struct seen_base *base = p.seen ? p.seen->base : NULL;
+        bool left = base && S_ISREG(e->mode) && e->size == base->size &&
+                    apply_fetch_base(ap, e, SEEN_CONTENT_MAX, &m.theirs, NULL) == 0 &&
+                    seen_base_same(m.theirs, base);
+        return left ? sync_give(ap, &p, NULL)
+                    : sync_resolve(ap, &p, &m, "you deleted it, and the box changed it");
+    }
+
+    /* Both have a version, and the folder's is not the one that the box saw. */
+    r = apply_merge(ap, &p, e, &m, err);
+    if (r == APPLY_MERGE_CLEAN)
+        return sync_give_merged(ap, &p, &m, NULL);
+    if (r == APPLY_MERGE_ONLY_FOLDER)
+        return sync_give(ap, &p, NULL);
+    if (r == APPLY_MERGE_ONLY_BOX || r == APPLY_MERGE_SAME) {
+        r = sync_keep_box(ap, &p);
+        return r < 0 ? r : SYNC_SILENT;
+    }
+    return r < 0 ? r : sync_resolve(ap, &p, &m, "you and the box changed it");
+}
+
+int sync_folder(struct apply *ap, struct error *err)
+{
+    _cleanup_(apply_list_free) struct apply_list list = {0};
+    int conflicts = 0, r = apply_list_read(ap, false, &list, err);
+    ap->lock = ap->journal = -1;
+    for (size_t i = 0; r >= 0 && i < list.count; i++) {
+        const struct changes_entry *e = &list.at[i].e;
+        if (!(S_ISREG(e->mode) || S_ISLNK(e->mode)) || relpath_touches_git(e->path))
+            continue;
+        ap->why = NULL;
+        r = sync_path(ap, e, err);
+        if (r == -ENOMEM)
+            error_errno(err, ENOMEM, "cannot sync %.300s", e->path);
+        conflicts += r == APPLY_CONFLICT;
+        if (r >= 0 && r != SYNC_SILENT && ap->report)
+            ap->report->say(ap->report->data, e->path, (enum apply_outcome)r, ap->why);
+    }
+    return r < 0 ? r : conflicts;
 }
 
 void box_track(struct box *b)
@@ -203,7 +302,7 @@ int local_note_seen(struct box *b, struct error *err)
     return r;
 }
 
-/* The person may have removed the folder and made it again: then the box's base is a folder without
+/* The user may have removed the folder and made it again: then the box's base is a folder without
  * a name, and a new one is not what the box worked on. *ret: the folder to work on. */
 static int box_open_folder(const struct box *b, const struct apply_options *o, int *ret,
                            struct error *err)
@@ -250,7 +349,7 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
         r = error_errno(err, ENOMEM, "cannot apply the changes");
     if (r < 0)
         return r;
-    box_time_after_now(); /* what the person just saved counts as older than what follows */
+    box_time_after_now(); /* what the user just saved counts as older than what follows */
     r = box_view_open(b, NULL, -1, &v, err);
     if (r < 0)
         return r;

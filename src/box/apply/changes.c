@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changes.h"
+#include "apply.h"
 #include "io.h"
 #include "relpath.h"
 #include "banned.h"
@@ -16,8 +16,7 @@ int changes_request(int conn, enum wire_type type, const char *path, uint16_t fl
         wire_put_str(&b, WIRE_K_PATH, path);
     if (flag)
         wire_put_u64(&b, flag, 1);
-    wire_end(&b, begin);
-    int r = wire_send(conn, &b, NULL, 0);
+    int r = wire_end_send(conn, &b, begin);
     return r < 0 ? error_errno(err, -r, "cannot ask the diff worker") : 0;
 }
 
@@ -34,12 +33,8 @@ int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *
         return error_set(err, EPIPE, "the diff worker ended in the middle of its answer");
     if (got < 0)
         return error_errno(err, -got, "cannot read the diff worker's answer");
-    if (f.type == WIRE_ERROR) {
-        _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
-        uint64_t code = wire_find_u64(&f, WIRE_K_CODE, EIO);
-        return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
-                         text && *text ? text : "the diff worker failed");
-    }
+    if (f.type == WIRE_ERROR)
+        return wire_error(&f, "the diff worker failed", err);
     *ret = f;
     return 0;
 }
@@ -84,13 +79,8 @@ int changes_each(int conn, bool folders, int (*each)(void *data, const struct ch
 
 int box_changes_add(struct box_changes *c, const struct box_change *change)
 {
-    if ((c->count & (c->count - 1)) == 0) { /* grown to each power of two */
-        size_t room = c->count ? 2 * c->count : 1;
-        struct box_change *items = reallocarray(c->items, room, sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        c->items = items;
-    }
+    if (!list_grow(&c->items, c->count, sizeof *c->items))
+        return -ENOMEM;
     c->items[c->count] = *change;
     c->items[c->count].path = strdup(change->path);
     if (!c->items[c->count].path)

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cleanup.h"
-#include "git_dirs.h"
+#include "apply.h"
 #include "relpath.h"
 #include "banned.h"
 
@@ -16,7 +15,7 @@ enum { HAS_HEAD = 1, HAS_OBJECTS = 2, HAS_REFS = 4, HAS_COMMONDIR = 8 };
 static const struct {
     const char *name;
     unsigned bit;
-} NAMES[] = {
+} GIT_NAMES[] = {
     {"head", HAS_HEAD}, {"objects", HAS_OBJECTS}, {"refs", HAS_REFS}, {"commondir", HAS_COMMONDIR},
     {"config", 0},      {"config.worktree", 0},   {"hooks", 0},       {"info", 0},
     {"packed-refs", 0}, {"modules", 0},           {"worktrees", 0},   {"reftable", 0},
@@ -24,7 +23,7 @@ static const struct {
 
 /* One folder of the list, with what the box has in it. The path is that of some change, of which
  * the folder is the first n bytes. */
-struct folder {
+struct git_folder {
     char *path;
     size_t n;
     unsigned bits;
@@ -32,8 +31,8 @@ struct folder {
 };
 
 struct git_dirs {
-    struct folder *items;
-    size_t count, room;
+    struct git_folder *items;
+    size_t count;
 };
 
 struct git_dirs *git_dirs_new(void)
@@ -51,7 +50,7 @@ struct git_dirs *git_dirs_free(struct git_dirs *g)
     return NULL;
 }
 
-/* Walks along a path: the next component that is one of NAMES. *at is NULL at the end; the folder
+/* Walks along a path: the next component that is one of GIT_NAMES. *at is NULL at the end; the folder
  * that holds the component is the first *ret_n bytes of the path. */
 static bool git_name_next(const char *path, const char **at, size_t *ret_n, unsigned *ret_bit)
 {
@@ -61,10 +60,10 @@ static bool git_name_next(const char *path, const char **at, size_t *ret_n, unsi
         *at = name[length] ? name + length + 1 : NULL;
         /* The shortest name has four letters, and what folds to one is not shorter: a deep tree has
          * many others. */
-        for (size_t i = 0; length >= 4 && i < ARRAY_SIZE(NAMES); i++)
-            if (relpath_component_folds_to(name, length, NAMES[i].name)) {
+        for (size_t i = 0; length >= 4 && i < ARRAY_SIZE(GIT_NAMES); i++)
+            if (relpath_component_folds_to(name, length, GIT_NAMES[i].name)) {
                 *ret_n = name > path ? (size_t)(name - path - 1) : 0;
-                *ret_bit = NAMES[i].bit;
+                *ret_bit = GIT_NAMES[i].bit;
                 return true;
             }
     }
@@ -77,34 +76,28 @@ int git_dirs_add(struct git_dirs *g, const char *path)
     unsigned bit;
     for (const char *at = path; git_name_next(path, &at, &n, &bit);) {
         /* Changes come in order of their paths: most are in the folder of the one before. */
-        struct folder *last = g->count ? &g->items[g->count - 1] : NULL;
+        struct git_folder *last = g->count ? &g->items[g->count - 1] : NULL;
         if (last && last->n == n && memcmp(last->path, path, n) == 0) {
             last->bits |= bit;
             continue;
         }
-        if (g->count == g->room) {
-            size_t room = g->room ? g->room * 2 : 16;
-            struct folder *items = reallocarray(g->items, room, sizeof *items);
-            if (!items)
-                return -ENOMEM;
-            g->items = items;
-            g->room = room;
-        }
         char *copy = strndup(path, n);
-        if (!copy)
+        if (!copy || !list_grow(&g->items, g->count, sizeof *g->items)) {
+            free(copy);
             return -ENOMEM;
-        g->items[g->count++] = (struct folder){.path = copy, .n = n, .bits = bit};
+        }
+        g->items[g->count++] = (struct git_folder){.path = copy, .n = n, .bits = bit};
     }
     return 0;
 }
 
-static int folder_compare(const void *a, const void *b)
+static int git_folder_compare(const void *a, const void *b)
 {
-    return strcmp(((const struct folder *)a)->path, ((const struct folder *)b)->path);
+    return strcmp(((const struct git_folder *)a)->path, ((const struct git_folder *)b)->path);
 }
 
-static bool folder_has(const struct folder *f, const char *name,
-                       bool (*has)(void *data, const char *path), void *data)
+static bool git_folder_has(const struct git_folder *f, const char *name,
+                           bool (*has)(void *data, const char *path), void *data)
 {
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "%s%s%s", f->path, f->n ? "/" : "", name) < 0) {
@@ -118,9 +111,9 @@ void git_dirs_settle(struct git_dirs *g, bool (*has)(void *data, const char *pat
 {
     size_t kept = 0;
     if (g->count)
-        qsort(g->items, g->count, sizeof *g->items, folder_compare);
+        qsort(g->items, g->count, sizeof *g->items, git_folder_compare);
     for (size_t i = 0; i < g->count; i++) {
-        if (kept && folder_compare(&g->items[kept - 1], &g->items[i]) == 0) {
+        if (kept && git_folder_compare(&g->items[kept - 1], &g->items[i]) == 0) {
             g->items[kept - 1].bits |= g->items[i].bits;
             free(g->items[i].path);
         } else
@@ -128,12 +121,12 @@ void git_dirs_settle(struct git_dirs *g, bool (*has)(void *data, const char *pat
     }
     g->count = kept;
     for (size_t i = 0; i < g->count; i++) {
-        struct folder *f = &g->items[i];
-        if (!(f->bits & HAS_HEAD) && !folder_has(f, "HEAD", has, data))
+        struct git_folder *f = &g->items[i];
+        if (!(f->bits & HAS_HEAD) && !git_folder_has(f, "HEAD", has, data))
             continue;
-        bool common = f->bits & HAS_COMMONDIR || folder_has(f, "commondir", has, data);
-        bool objects = f->bits & HAS_OBJECTS || folder_has(f, "objects", has, data);
-        bool refs = f->bits & HAS_REFS || folder_has(f, "refs", has, data);
+        bool common = f->bits & HAS_COMMONDIR || git_folder_has(f, "commondir", has, data);
+        bool objects = f->bits & HAS_OBJECTS || git_folder_has(f, "objects", has, data);
+        bool refs = f->bits & HAS_REFS || git_folder_has(f, "refs", has, data);
         f->is_git = common || (objects && refs);
     }
 }
@@ -144,9 +137,10 @@ bool git_dirs_refuse(const struct git_dirs *g, const char *path)
     unsigned bit;
     for (const char *at = path; git_name_next(path, &at, &n, &bit);) {
         _cleanup_free_ char *name = strndup(path, n);
-        const struct folder key = {.path = name};
-        const struct folder *f =
-            name && g->count ? bsearch(&key, g->items, g->count, sizeof key, folder_compare) : NULL;
+        const struct git_folder key = {.path = name};
+        const struct git_folder *f =
+            name && g->count ? bsearch(&key, g->items, g->count, sizeof key, git_folder_compare)
+                             : NULL;
         if (!name || (f && f->is_git))
             return true; /* no memory: better refused */
     }

@@ -7,11 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "changes.h"
-#include "cleanup.h"
+#include "apply.h"
 #include "io.h"
 #include "relpath.h"
-#include "seen.h"
 #include "thread.h"
 #include "banned.h"
 
@@ -212,30 +210,22 @@ bool seen_has_room(const struct seen *s, size_t n)
     return n <= SEEN_CONTENT_MAX && s->bytes + n <= SEEN_BYTES_MAX;
 }
 
-static struct seen_entry *seen_add(struct seen *s, const char *path)
-{
-    size_t n = strlen(path) + 1;
-    struct seen_entry *e = calloc(1, sizeof *e + n);
-    if (!e)
-        return NULL;
-    memcpy(e->path, path, n);
-    if (!tsearch(e->path, &s->tree, path_compare)) {
-        free(e);
-        return NULL;
-    }
-    e->next = s->first;
-    s->first = e;
-    s->count++;
-    return e;
-}
-
 int seen_set(struct seen *s, const char *path, enum seen_state state, const struct identity *id,
              struct seen_base *base, bool base_differs)
 {
     struct seen_entry *e = seen_find(s, path);
     bool full = !e && s->count >= SEEN_PATHS_MAX;
-    if (!e && !full)
-        e = seen_add(s, path);
+    size_t n = strlen(path) + 1;
+    if (!e && !full && (e = calloc(1, sizeof *e + n))) {
+        memcpy(e->path, path, n);
+        if (tsearch(e->path, &s->tree, path_compare)) {
+            e->next = s->first;
+            s->first = e;
+            s->count++;
+        } else {
+            free(TAKE_PTR(e));
+        }
+    }
     if (!e || (base && base != e->base && !seen_has_room(s, base->size))) {
         seen_base_unref(base);
         base = NULL;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "local_box.h"
-#include "changes.h"
+#include "apply.h"
 #include "io.h"
 #include "keeper.h"
 #include "keeper_wire.h"

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "error.h"
 #include "text.h"
 
 #define WIRE_HEADER   8u
@@ -363,3 +364,10 @@ int wire_take(struct wire_reader *r, struct wire_frame *ret); /* 1, 0 if incompl
 
 /* Sends what b holds, whole, with descriptors on its first byte; and empties b. */
 int wire_send(int fd, struct buf *b, const int *fds, size_t n_fds);
+
+/* Ends the frame that began at `begin` and sends it, without descriptors. */
+int wire_end_send(int fd, struct buf *b, size_t begin);
+
+/* Sets the error that an ERROR frame carries, or `fallback` where it has no text. Returns the
+ * negative errno. */
+int wire_error(const struct wire_frame *f, const char *fallback, struct error *err);

@@ -20,8 +20,6 @@
 #include <cmocka.h>
 
 #include "apply.h"
-#include "changes.h"
-#include "applied_log.h"
 #include "relpath.h"
 
 struct told {

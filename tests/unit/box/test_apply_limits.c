@@ -12,8 +12,7 @@
 
 #include <cmocka.h>
 
-#include "applied_log.h"
-#include "seen.h"
+#include "apply.h"
 
 static void test_seen_keeps_64_mb_of_bases(void **state)
 {

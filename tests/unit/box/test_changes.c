@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "changes.h"
+#include "apply.h"
 #include "io.h"
 
 static struct buf answer;

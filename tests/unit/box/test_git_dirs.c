@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "git_dirs.h"
+#include "apply.h"
 
 /* Two lists of paths, each ended by NULL. */
 static bool has(void *data, const char *path)
