@@ -15,16 +15,73 @@
 #include "agent_session.h"
 #include "json.h"
 #include "thread.h"
-#include "folder_watch.h"
 #include "host_folder.h"
 #include "memory.h"
 #include "net_policy.h"
+#include "prompt.h"
 #include "session.h"
-#include "system_prompt.h"
-#include "tool_schemas.h"
 #include "banned.h"
 
 #define PROMPT_NOTES_MAX (64u << 10)
+#define RUNNING_MAX      64
+#define COMMAND_MAX      200
+
+void agent_emit(struct agent *a, const struct agent_event *e)
+{
+    if (a->sink.event)
+        a->sink.event(a->sink.data, e);
+}
+
+void agent_note(struct agent *a, const char *fmt, ...)
+{
+    char text[2 * ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    agent_emit(a, &(struct agent_event){.kind = AGENT_NOTE, .text = text, .n = strlen(text)});
+}
+
+void prompt_note_printf(struct agent *a, const char *fmt, ...)
+{
+    char text[2 * ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    buf_printf(&a->prompt_notes, "[%s]\n", text);
+}
+
+void prompt_note(struct agent *a, const char *text, size_t n)
+{
+    if (a->prompt_notes.len + n + 1 > a->prompt_notes.max) /* the model can look for itself */
+        return;
+    buf_append(&a->prompt_notes, text, n);
+    buf_append(&a->prompt_notes, "\n", 1);
+}
+
+void agent_add_background(struct agent *a, uint64_t handle, const char *command)
+{
+    struct running *more = a->n_running < RUNNING_MAX
+                               ? reallocarray(a->running, a->n_running + 1, sizeof *more)
+                               : NULL;
+    if (!more)
+        return;
+    a->running = more;
+    char *text = strndup(command, COMMAND_MAX);
+    if (!text)
+        return;
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    a->running[a->n_running++] = (struct running){.handle = handle, .command = text};
+}
+
+void agent_forget_background(struct agent *a, size_t i)
+{
+    free(a->running[i].command);
+    memmove(&a->running[i], &a->running[i + 1], (--a->n_running - i) * sizeof *a->running);
+}
 
 struct agent *agent_free(struct agent *a)
 {
@@ -36,7 +93,9 @@ struct agent *agent_free(struct agent *a)
     model_close(a->embedder);
     workbox_free(a->box, false);
     history_close(a->history);
-    agent_forget_background(a);
+    while (a->n_running)
+        agent_forget_background(a, a->n_running - 1);
+    free(a->running);
     tool_schemas_free(a->schemas);
     buf_free(&a->prompt_notes);
     folder_watch_free(a->watch);
@@ -86,6 +145,36 @@ int agent_use_model(struct agent *a, const struct model_spec *spec, struct error
     a->model = m;
     agent_set_spec(a, spec);
     return 0;
+}
+
+/* Undone turns count as well: they were paid for. */
+void agent_restore_usage(struct agent *a)
+{
+    struct history_totals t;
+    history_totals(a->history, &t);
+    a->usage = (struct model_usage){.known = t.input || t.output,
+                                    .input = t.input,
+                                    .output = t.output,
+                                    .cache_read = t.cache_read,
+                                    .cache_write = t.cache_write};
+    a->money = (struct agent_money){.known = t.cost >= 0, .cost = t.cost >= 0 ? t.cost : 0};
+}
+
+/* Those that the history has of this very box; whether they still run is checked when it
+ * matters. */
+static void agent_restore_background(struct agent *a)
+{
+    for (size_t i = 0; i < history_count(a->history); i++) {
+        _cleanup_json_ json_t *m = NULL;
+        const struct history_entry *e = history_entry(a->history, i);
+        if (e->role != HISTORY_HUTCH || e->kind != HISTORY_OTHER ||
+            history_read(a->history, i, &m, NULL) < 0)
+            continue;
+        const char *command = json_get_string(m, "command");
+        if (command && strcmp(json_get_string_or(m, "kind", ""), "background") == 0 &&
+            strcmp(json_get_string_or(m, "box", ""), workbox_id(a->box)) == 0)
+            agent_add_background(a, (uint64_t)json_get_integer(m, "handle"), command);
+    }
 }
 
 static int resume_remake_box(struct agent *a, bool had_one, struct error *err)

@@ -85,34 +85,19 @@ struct agent *agent_free(struct agent *a);
 /* Takes note of commands that a frontend ran in the box by itself (`!` of the chat). */
 int agent_notice(struct agent *a, struct error *err);
 
-/* events.c */
 void agent_emit(struct agent *a, const struct agent_event *e);
 void agent_note(struct agent *a, const char *fmt, ...) PRINTF(2, 3); /* for the person */
 void prompt_note_printf(struct agent *a, const char *fmt, ...)
     PRINTF(2, 3); /* for the model, with the next words */
-void agent_account(struct agent *a, const struct model_usage *u);
 void agent_restore_usage(struct agent *a);
-void agent_status_prompt(struct agent *a, struct buf *text); /* plan and background commands */
-void agent_note_background(struct agent *a, const json_t *input, const struct tool_result *r);
-void agent_restore_background(struct agent *a);
-void agent_forget_background(struct agent *a);
+void agent_add_background(struct agent *a, uint64_t handle, const char *command);
+void agent_forget_background(struct agent *a, size_t i);
 
-/* messages.c: messages of the history. agent_append takes the message over. */
+/* turn.c. Messages of the history have the form that history.h describes; agent_append takes the
+ * message over. */
 int agent_append(struct agent *a, json_t *message, struct error *err);
-json_t *message_of_results(json_t *blocks);
 json_t *message_of_hutch(const char *kind, const char *fmt, ...);
 int agent_record_box(struct agent *a, struct error *err);
-int agent_record_answer(struct agent *a, const struct model_reply *reply, const char *stop,
-                        double cost, struct error *err);
-#define RESULT_BLOCK_TEXT  (96u << 10)   /* bytes of one result that a model gets */
-#define RESULT_BLOCK_IMAGE (3750u << 10) /* bytes of an image; providers refuse more */
-json_t *result_block(const char *id, const struct tool_result *r);
-json_t *result_block_failed(const char *id, const char *text);
-
-/* A failed result with this text for each call of an answer; NULL: it has none. */
-json_t *results_for_open_calls(const json_t *content, const char *text);
-
-/* turn.c */
 int turn_snapshot(struct agent *a, struct error *err); /* before something may change the box */
 bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *why, size_t size);
 bool agent_is_interrupted(struct agent *a);
@@ -120,9 +105,50 @@ bool agent_is_interrupted(struct agent *a);
 /* calls.c: runs the calls of an answer; *ret_results stays NULL if it has none. */
 int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
               struct error *err);
+json_t *result_block(const char *id, const struct tool_result *r);
+#define RESULT_BLOCK_TEXT  (96u << 10)   /* bytes of one result that a model gets */
+#define RESULT_BLOCK_IMAGE (3750u << 10) /* bytes of an image; providers refuse more */
 void explain_unknown_tool(const json_t *tools, const char *given, struct buf *text);
 
-/* folder_news.c: what the person did in the folder */
+/*
+ * folder_watch.c: which files of the person's folder changed between two looks at it.
+ *
+ * A look is a walk that compares identity and change time of each file with the look before; no
+ * file is opened. It ends after FOLDER_ENTRIES_MAX entries or FOLDER_LOOK_NS, and then reports only
+ * files that both looks met. What is beneath .git, node_modules and the like is left out.
+ */
+#define FOLDER_ENTRIES_MAX 100000u
+#define FOLDER_LOOK_NS     500000000LL
+
+enum folder_change_kind { FOLDER_CHANGED, FOLDER_ADDED, FOLDER_DELETED };
+
+struct folder_change {
+    char *path;
+    enum folder_change_kind kind;
+};
+
+struct folder_changes {
+    struct folder_change *items; /* in order of their paths */
+    size_t count, room;
+};
+void folder_changes_free(struct folder_changes *c);
+
+struct folder_watch;
+
+struct folder_watch *folder_watch_new(const char *folder); /* NULL: no memory */
+struct folder_watch *folder_watch_free(struct folder_watch *w);
+
+/* Takes the first look, in a thread of its own. Does nothing if there was one. */
+void folder_watch_begin(struct folder_watch *w);
+
+/* Looks again: what changed since the last look. Before the first one, which files changed after
+ * that time. */
+int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns,
+                      struct folder_changes *ret);
+
+/* An apply wrote or removed this path: that is no change of the person's. */
+void folder_watch_accept(struct folder_watch *w, const char *path);
+
 void agent_remember_folder(struct agent *a);
 /* Was it replaced? Notes so, once. `remade`: the box was made again over what is there now. */
 void agent_check_folder(struct agent *a, bool remade);
@@ -134,7 +160,7 @@ void agent_watch_folder(struct agent *a); /* starts to, if it has not yet */
 int agent_save(struct agent *a, struct error *err);
 int agent_load(struct agent *a, struct error *err); /* how many files could not be restored */
 
-/* rewind.c: takes the box over, also on failure */
+/* Takes the box over, also on failure */
 int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
                     const struct agent_sink *sink, struct agent **ret, struct error *err);
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent_session.h"
-#include "folder_watch.h"
 #include "banned.h"
 
 struct attempts;

@@ -12,16 +12,15 @@
 #include <string.h>
 
 #include "agent_session.h"
+#include "encoding.h"
+#include "prompt.h"
 #include "text.h"
 #include "thread.h"
-#include "tool_schemas.h"
 #include "banned.h"
 
 #define PARALLEL_MAX 16
 #define PROGRESS_MAX 256
 #define INTERRUPTED  "interrupted by the person"
-
-struct calls;
 
 struct call {
     struct calls *calls;
@@ -48,6 +47,42 @@ struct calls {
     pthread_mutex_t lock;
     pthread_cond_t news;
 };
+
+/* A result as a block of the history. Of a text that is too long both ends, whole characters;
+ * providers refuse an empty one. */
+json_t *result_block(const char *id, const struct tool_result *r)
+{
+    json_t *content = json_array();
+    bool image = r->mime && r->image.len;
+    if (r->text.len > RESULT_BLOCK_TEXT) {
+        _cleanup_buf_ struct buf b = BUF_INIT(RESULT_BLOCK_TEXT + 256);
+        size_t head = RESULT_BLOCK_TEXT / 3 * 2, tail = r->text.len - RESULT_BLOCK_TEXT / 3;
+        head -= utf8_cut_end(r->text.data, head);
+        tail += utf8_cut_start(r->text.data + tail, r->text.len - tail);
+        buf_append(&b, r->text.data, head);
+        buf_printf(&b, "\n[%zu bytes left out here; ask for less at a time to see them]\n",
+                   tail - head);
+        buf_append(&b, r->text.data + tail, r->text.len - tail);
+        json_array_append_new(content,
+                              json_pack("{s:s, s:s%}", "type", "text", "text", b.data, b.len));
+    } else if (r->text.len > 0) {
+        json_array_append_new(
+            content, json_pack("{s:s, s:s%}", "type", "text", "text", r->text.data, r->text.len));
+    } else if (!image) {
+        json_array_append_new(content, text_block("(no output)"));
+    }
+    if (image && r->image.len > RESULT_BLOCK_IMAGE) {
+        json_array_append_new(content,
+                              text_block("[the image is too large to be shown; make it smaller]"));
+    } else if (image) {
+        _cleanup_buf_ struct buf b = BUF_INIT(RESULT_BLOCK_IMAGE / 3 * 4 + 16);
+        if (base64_append(&b, r->image.data, r->image.len) == 0)
+            json_array_append_new(content, json_pack("{s:s, s:s, s:s%}", "type", "image", "mime",
+                                                     r->mime, "data", b.data, b.len));
+    }
+    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
+                     content, "is_error", r->failed);
+}
 
 static void call_emit_started(const struct call *c)
 {
@@ -129,12 +164,11 @@ static void call_resolve(struct call *c, const json_t *block, bool cut)
 static void call_on_parallel_progress(void *data, double seconds, const char *message)
 {
     struct call *c = data;
-    pthread_mutex_lock(&c->calls->lock);
+    LOCKED(&c->calls->lock);
     c->has_progress = true;
     c->seconds = seconds;
     snprintf(c->text, sizeof c->text, "%s", message);
     pthread_cond_signal(&c->calls->news);
-    pthread_mutex_unlock(&c->calls->lock);
 }
 
 static void call_start(struct call *c, bool parallel)
@@ -151,15 +185,18 @@ static void call_start(struct call *c, bool parallel)
     call_emit_started(c);
 }
 
+/* A call that has no position in the order of calls is made as any other. */
 static void *call_thread(void *data)
 {
     struct call *c = data;
-    tool_finish(c->position, &c->result);
-    pthread_mutex_lock(&c->calls->lock);
+    if (c->position)
+        tool_finish(c->position, &c->result);
+    else
+        tool_call(c->calls->agent->tools, &c->request, &c->result);
+    LOCKED(&c->calls->lock);
     c->ended = clock_now();
     c->finished = true;
     pthread_cond_signal(&c->calls->news);
-    pthread_mutex_unlock(&c->calls->lock);
     return NULL;
 }
 
@@ -179,13 +216,8 @@ static void calls_run_parallel(struct calls *s, struct call *first, size_t n)
         started[i] =
             first[i].position && pthread_create(&threads[i], NULL, call_thread, &first[i]) == 0;
     for (size_t i = 0; i < n; i++)
-        if (!started[i] && first[i].position)
+        if (!started[i])
             call_thread(&first[i]);
-        else if (!started[i]) {
-            tool_call(s->agent->tools, &first[i].request, &first[i].result);
-            first[i].finished = true;
-            first[i].ended = clock_now();
-        }
 
     pthread_mutex_lock(&s->lock);
     while (open > 0) {
@@ -274,14 +306,22 @@ int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_res
     int r = calls_run_all(&s, err);
     json_t *results = s.n > 0 ? json_array() : NULL;
     for (struct call *c = s.all; c < s.all + s.n; c++) {
-        const char *why =
-            a->turn.interrupted ? INTERRUPTED " before it ran" : "this call was not made";
-        if (c->made)
-            agent_note_background(a, c->input, &c->result);
-        if (c->made && agent_is_interrupted(a) && c->result.failed)
+        const char *command = json_get_string(c->input, "command");
+        json_int_t handle = json_get_integer(c->result.data, "handle");
+        if (!c->made) {
+            c->result.failed = true;
+            buf_append_str(&c->result.text, a->turn.interrupted ? INTERRUPTED " before it ran"
+                                                                : "this call was not made");
+        } else if (c->result.failed && agent_is_interrupted(a)) {
             buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
-        json_array_append_new(results, c->made ? result_block(c->id, &c->result)
-                                               : result_block_failed(c->id, why));
+        } else if (c->result.lingers && !c->result.failed && handle > 0 && command) {
+            agent_add_background(a, (uint64_t)handle, command);
+            agent_append(a,
+                         message_of_hutch("background", "{s:s, s:I, s:s}", "box",
+                                          workbox_id(a->box), "handle", handle, "command", command),
+                         NULL);
+        }
+        json_array_append_new(results, result_block(c->id, &c->result));
         tool_result_free(&c->result);
     }
     *ret_results = results;

@@ -2,31 +2,33 @@
  * One turn: the person's words, then, while the model asks for tools, run them and answer.
  *
  * An answer is in the history before its calls run, and the results are as soon as all are there.
- * So whatever stops hutch in between, the next start finds which calls were running. It is synced to
- * disk when the turn ends, and before a call that reaches out of the box.
+ * So whatever stops hutch in between, the next start finds which calls were running. It is synced
+ * to disk when the turn ends, and before a call that reaches out of the box.
+ *
+ * Every request has the agent's status behind its last message, the plan and what runs in the
+ * background of the box, so that the model knows it however much of the conversation was pruned.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent_session.h"
-#include "tool_schemas.h"
+#include "prompt.h"
+#include "thread.h"
 #include "banned.h"
 
 #define SHRINKS_MAX 4
 #define STATUS_MAX  (64u << 10)
 #define PAUSES_MAX  16
 #define CUTS_MAX    3
+#define ITEM_MAX    300
 
 /* What a step of a turn returns: it goes on, or it is over; or a negative errno. */
 enum { TURN_OVER = 0, TURN_ON = 1 };
 
-static void turn_set_end(struct turn *t, const char *fmt, ...) PRINTF(2, 3);
-
-static void turn_set_end(struct turn *t, const char *fmt, ...)
+static PRINTF(2, 3) void turn_set_end(struct turn *t, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -36,32 +38,30 @@ static void turn_set_end(struct turn *t, const char *fmt, ...)
 
 bool agent_is_interrupted(struct agent *a)
 {
-    struct pollfd fd = {.fd = a->cancel, .events = POLLIN};
-    if (poll(&fd, 1, 0) > 0)
-        a->turn.interrupted = true;
+    a->turn.interrupted |= cancel_asked(a->cancel);
     return a->turn.interrupted;
 }
 
-/* A call that has no result, because hutch stopped, gets one that says so. */
-static int turn_close_calls(struct agent *a, struct error *err)
+int agent_append(struct agent *a, json_t *message, struct error *err)
 {
-    _cleanup_json_ json_t *answer = NULL;
-    size_t i = history_count(a->history); /* behind the last message that counts */
-    while (i > 0 && (!history_entry(a->history, i - 1)->counts ||
-                     history_entry(a->history, i - 1)->role == HISTORY_HUTCH))
-        i--;
-    if (i == 0 || history_entry(a->history, i - 1)->role != HISTORY_ASSISTANT)
-        return 0;
-    int r = history_read(a->history, i - 1, &answer, err);
-    if (r < 0)
-        return r;
-    if (strcmp(json_get_string_or(answer, "stop", ""), "interrupted") == 0 &&
-        a->prompt_notes.len == 0)
-        prompt_note_printf(a, "The person interrupted you there.");
-    json_t *results =
-        results_for_open_calls(json_object_get(answer, "content"),
-                               "hutch stopped while this ran; it may have run in part: check");
-    return results ? agent_append(a, message_of_results(results), err) : 0;
+    if (!message)
+        return error_set(err, ENOMEM, "out of memory");
+    int r = history_append(a->history, message, err);
+    json_decref(message);
+    return r;
+}
+
+json_t *message_of_hutch(const char *kind, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    json_t *message = json_vpack_ex(NULL, 0, fmt, args);
+    va_end(args);
+    if (message && json_object_set_new(message, "role", json_string("hutch")) == 0 &&
+        json_object_set_new(message, "kind", json_string(kind)) == 0)
+        return message;
+    json_decref(message);
+    return NULL;
 }
 
 static int turn_begin(struct agent *a, const char *words, struct error *err)
@@ -71,14 +71,11 @@ static int turn_begin(struct agent *a, const char *words, struct error *err)
     if (r < 0)
         return r;
     /* Forget an old interrupt. Unattended, it may have come while the box was made. */
-    if (!a->options.unattended && agent_is_interrupted(a) &&
+    if (!a->options.unattended && cancel_asked(a->cancel) &&
         read(a->cancel, &count, sizeof count) < 0) {
         /* It is not readable any more, which is all that matters. */
     }
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
-    r = turn_close_calls(a, err);
-    if (r < 0)
-        return r;
     /* The history has the system prompt once: again only if it is another than before. */
     _cleanup_json_ json_t *recorded = history_last(a->history, "system");
     if (strcmp(json_get_string_or(recorded, "text", ""), a->system) != 0)
@@ -119,17 +116,65 @@ static void turn_relay(void *data, const struct model_event *e)
                                            .keep_thinking = e->keep_thinking});
 }
 
-static int turn_ask_once(struct agent *a, struct model_reply *ret, struct error *err)
+/* Adds what an answer used to the turn's and the session's sums. Returns its price; -1: not
+ * known. */
+static double turn_account(struct agent *a, const struct model_usage *u)
+{
+    double cost = u->known ? model_price_of(&a->facts.price, u) : -1;
+    model_usage_add(&a->usage, u);
+    a->turn.tokens += u->output;
+    if (cost >= 0) {
+        a->turn.cost += cost;
+        a->money.cost += cost;
+        a->money.known = true;
+    }
+    agent_emit(a, &(struct agent_event){.kind = AGENT_USAGE,
+                                        .usage = *u,
+                                        .money = {.known = cost >= 0, .cost = cost >= 0 ? cost : 0},
+                                        .session_usage = a->usage,
+                                        .session_money = a->money,
+                                        .context = context_tokens(a->context),
+                                        .window = a->facts.window});
+    return cost;
+}
+
+/* The plan, and the commands that run in the background. */
+static void turn_put_status(struct agent *a, struct buf *text)
+{
+    size_t k;
+    json_t *item;
+    _cleanup_json_ json_t *plan = tool_session_plan(a->tools);
+    if (json_array_size(plan) > 0)
+        buf_append_str(text, "Your plan:\n");
+    json_array_foreach(plan, k, item)
+        buf_printf(text, "- %s: %.*s\n", json_get_string(item, "state"), ITEM_MAX,
+                   json_get_string(item, "text"));
+    for (size_t i = 0; i < a->n_running;) { /* forget those that have ended */
+        bool runs = false;
+        if (tool_session_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)
+            agent_forget_background(a, i);
+        else
+            i++;
+    }
+    if (a->n_running > 0)
+        buf_append_str(
+            text,
+            "Running in the background (bash with the handle shows new output, or kills it):\n");
+    for (size_t i = 0; i < a->n_running; i++)
+        buf_printf(text, "- handle %" PRIu64 ": %s\n", a->running[i].handle, a->running[i].command);
+}
+
+static int turn_request(struct agent *a, struct model_reply *ret, struct error *err)
 {
     _cleanup_buf_ struct buf status = BUF_INIT(STATUS_MAX);
-    json_t *messages = NULL;
+    _cleanup_json_ json_t *messages = NULL;
     struct model_usage summaries = {0};
-    agent_status_prompt(a, &status);
+    turn_put_status(a, &status);
     int r = context_build(a->context, a->model, status.len ? buf_cstr(&status) : NULL, a->cancel,
                           &a->sink, &messages, err);
     context_spent(a->context, &summaries);
     if (summaries.known)
-        agent_account(a, &summaries);
+        turn_account(a, &summaries);
     if (r < 0)
         return r;
     /* What the model can answer with, within what is left of the limit. */
@@ -142,9 +187,23 @@ static int turn_ask_once(struct agent *a, struct model_reply *ret, struct error 
                                   most && left < a->facts.max_output ? left : a->facts.max_output,
                               .cancel = a->cancel};
     agent_watch_folder(a);
-    r = model_ask(a->model, &q, &(struct model_sink){.event = turn_relay, .data = a}, ret, err);
-    json_decref(messages);
-    return r;
+    return model_ask(a->model, &q, &(struct model_sink){.event = turn_relay, .data = a}, ret, err);
+}
+
+static int turn_record_answer(struct agent *a, const struct model_reply *reply, const char *stop,
+                              double cost, struct error *err)
+{
+    const struct model_usage *u = &reply->usage;
+    json_t *usage = u->known
+                        ? json_pack("{s:I, s:I, s:I, s:I, s:I}", "input", (json_int_t)u->input,
+                                    "output", (json_int_t)u->output, "cache_read",
+                                    (json_int_t)u->cache_read, "cache_write",
+                                    (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking)
+                        : NULL;
+    json_t *m = json_pack("{s:s, s:O, s:s, s:s, s:o*, s:o*}", "role", "assistant", "content",
+                          reply->content, "model", a->model_name, "stop", stop, "usage", usage,
+                          "cost", cost >= 0 ? json_real(cost) : NULL);
+    return json_array_size(reply->content) ? agent_append(a, m, err) : (json_decref(m), 0);
 }
 
 static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
@@ -152,7 +211,7 @@ static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     struct error refusal = {0}, why = {0};
     int r;
     for (int tries = 0;; tries++) { /* with less of the conversation where it was too long */
-        r = turn_ask_once(a, ret, &why);
+        r = turn_request(a, ret, &why);
         /* When nothing more can be left out, the provider's own message is the error. */
         if (err && r < 0)
             *err = r == -E2BIG && refusal.code ? refusal : why;
@@ -164,9 +223,9 @@ static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     }
     if (r == -ECANCELED) { /* keep what had come of the answer */
         a->turn.interrupted = true;
-        agent_account(a, &ret->usage);
+        turn_account(a, &ret->usage);
         prompt_note_printf(a, "The person interrupted you there.");
-        r = json_array_size(ret->content) ? agent_record_answer(a, ret, "interrupted", -1, err) : 0;
+        r = turn_record_answer(a, ret, "interrupted", -1, err);
         return r < 0 ? r : TURN_OVER;
     }
     if ((r == -EMSGSIZE || r == -E2BIG) && a->turn.stop == MODEL_WINDOW_EXCEEDED) {
@@ -179,12 +238,23 @@ static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     a->turn.stop = ret->stop;
     context_learn(a->context, &ret->usage);
     agent_emit(a, &(struct agent_event){.kind = AGENT_SAID});
-    agent_account(a, &ret->usage);
-    if (json_array_size(ret->content) == 0)
-        return TURN_ON;
-    double cost = ret->usage.known ? model_price_of(&a->facts.price, &ret->usage) : -1;
-    r = agent_record_answer(a, ret, model_stop_name(ret->stop), cost, err);
+    double cost = turn_account(a, &ret->usage);
+    r = turn_record_answer(a, ret, model_stop_name(ret->stop), cost, err);
     return r < 0 ? r : TURN_ON;
+}
+
+int agent_record_box(struct agent *a, struct error *err)
+{
+    if (a->box_recorded)
+        return 0;
+    json_t *folder = a->folder_known
+                         ? json_pack("[I, I]", (json_int_t)a->folder.dev, (json_int_t)a->folder.ino)
+                         : NULL;
+    int r = agent_append(
+        a, message_of_hutch("box", "{s:s, s:o*}", "box", workbox_id(a->box), "folder", folder),
+        err);
+    a->box_recorded = r == 0;
+    return r;
 }
 
 int turn_snapshot(struct agent *a, struct error *err)
@@ -217,31 +287,31 @@ int turn_snapshot(struct agent *a, struct error *err)
 static int turn_act(struct agent *a, const struct model_reply *reply, struct error *err)
 {
     struct turn *t = &a->turn;
-    json_t *results = NULL;
-    int failed = calls_run(a, reply, &results, err);
-    if (failed < 0 || results) {
-        t->pauses = t->cuts = 0;
-        int r = results ? agent_append(a, message_of_results(results), err) : 0;
-        return failed < 0 ? failed : r < 0 ? r : TURN_ON;
-    }
+    json_t *blocks = NULL;
+    int r = 0, failed = calls_run(a, reply, &blocks, err);
     bool cut = reply->stop == MODEL_MAX_TOKENS || reply->stop == MODEL_WINDOW_EXCEEDED;
-    if (reply->stop == MODEL_PAUSE_TURN && ++t->pauses <= PAUSES_MAX)
+    if (failed < 0 || blocks) {
+        t->pauses = t->cuts = 0;
+    } else if (reply->stop == MODEL_PAUSE_TURN && ++t->pauses <= PAUSES_MAX) {
         return TURN_ON;
-    if (cut && ++t->cuts <= CUTS_MAX) {
+    } else if (cut && ++t->cuts <= CUTS_MAX) {
         if (reply->stop == MODEL_WINDOW_EXCEEDED)
             context_shrink(a->context);
-        json_t *request = text_block("[Your answer was cut off at its maximum length. Continue "
-                                     "exactly where it stopped.]");
-        int r = agent_append(a, message_of_results(json_pack("[o]", request)), err);
-        return r < 0 ? r : TURN_ON;
+        blocks = json_pack("[o]", text_block("[Your answer was cut off at its maximum length. "
+                                             "Continue exactly where it stopped.]"));
+    } else {
+        if (cut)
+            turn_set_end(t, "the answer was cut off at its maximum length, %u times in a row",
+                         t->cuts);
+        else if (reply->stop == MODEL_PAUSE_TURN)
+            turn_set_end(t, "the model paused %u times in a row", t->pauses);
+        else if (reply->stop == MODEL_REFUSAL)
+            turn_set_end(t, "the model refused to continue");
+        return TURN_OVER;
     }
-    if (cut)
-        turn_set_end(t, "the answer was cut off at its maximum length, %u times in a row", t->cuts);
-    else if (reply->stop == MODEL_PAUSE_TURN)
-        turn_set_end(t, "the model paused %u times in a row", t->pauses);
-    else if (reply->stop == MODEL_REFUSAL)
-        turn_set_end(t, "the model refused to continue");
-    return TURN_OVER;
+    if (blocks)
+        r = agent_append(a, json_pack("{s:s, s:o}", "role", "user", "content", blocks), err);
+    return failed < 0 ? failed : r < 0 ? r : TURN_ON;
 }
 
 bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *why, size_t size)
@@ -258,6 +328,7 @@ bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *
     return true;
 }
 
+/* Saves the plan and the box's changes, and reports how the turn ended. `r` is how it went. */
 static int turn_finish(struct agent *a, int r, struct error *err)
 {
     struct turn *t = &a->turn;

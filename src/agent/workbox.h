@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "agent_changes.h"
 #include "box.h"
+#include "event.h"
 #include "git_box.h"
 #include "keeper.h"
 #include "tool_apply.h"

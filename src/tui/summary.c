@@ -9,7 +9,6 @@
 #include "lines.h"
 #include "text.h"
 #include "tui.h"
-#include "agent_changes.h"
 #include "banned.h"
 
 #define ELLIPSIS      "…"

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "agent_changes.h"
 #include "event.h"
 #include "history.h"
 #include "host.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "agent_changes.h"
 #include "thread.h"
 #include "worker.h"
 #include "banned.h"

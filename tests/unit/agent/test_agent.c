@@ -102,25 +102,6 @@ static const char *text_at(const json_t *block, size_t i)
         json_object_get(json_array_get(json_object_get(block, "content"), i), "text"));
 }
 
-static void every_open_call_is_answered(void **state)
-{
-    json_t *content =
-        json_loads("[{\"type\": \"text\", \"text\": \"x\"},"
-                   " {\"type\": \"tool_use\", \"id\": \"a\", \"name\": \"bash\", \"input\": {}},"
-                   " {\"type\": \"tool_use\", \"id\": \"b\", \"name\": \"bash\", \"input\": {}}]",
-                   0, NULL);
-    json_t *results = results_for_open_calls(content, "look");
-    assert_int_equal(json_array_size(results), 2);
-    json_t *second = json_array_get(results, 1);
-    assert_string_equal(json_string_value(json_object_get(second, "tool_use_id")), "b");
-    assert_string_equal(text_at(second, 0), "look");
-    assert_true(json_is_true(json_object_get(second, "is_error")));
-    json_decref(results);
-    json_array_clear(content);
-    assert_null(results_for_open_calls(content, "look"));
-    json_decref(content);
-}
-
 static void long_results_keep_head_and_tail_whole(void **state)
 {
     struct tool_result r = TOOL_RESULT_INIT;
@@ -186,7 +167,6 @@ int main(void)
         cmocka_unit_test(what_was_not_tested_never_wins),
         cmocka_unit_test(an_undo_says_exactly_what_it_did),
         cmocka_unit_test(limits_are_told_when_reached),
-        cmocka_unit_test(every_open_call_is_answered),
         cmocka_unit_test(long_results_keep_head_and_tail_whole),
         cmocka_unit_test(empty_and_failed_results_say_so),
         cmocka_unit_test(images_are_bounded),

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "folder_watch.h"
+#include "agent_session.h"
 
 static char folder[64];
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tool_schemas.h"
+#include "prompt.h"
 
 #define LONG "server.a_tool_with_a_name_that_is_much_longer_than_sixty_four_bytes_are_"
 

@@ -14,7 +14,6 @@
 #include "thread.h"
 #include "plain_lines.h"
 #include "transcript.h"
-#include "agent_changes.h"
 
 static struct layout look(int width)
 {

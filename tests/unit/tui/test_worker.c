@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "worker.h"
-#include "agent_changes.h"
 
 static void put_text(struct update_queue *q, const char *text)
 {

@@ -27,7 +27,6 @@
 
 #include "thread.h"
 #include "view.h"
-#include "agent_changes.h"
 
 static volatile sig_atomic_t resized;
 static int64_t clock_at = 1000 * NS_PER_S;
