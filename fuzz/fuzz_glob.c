@@ -5,7 +5,6 @@
 
 #include "compose.h"
 #include "search/glob.h"
-#include "search/tree_walk.h"
 #include "banned.h"
 
 #define INPUT_MAX 300 /* long ones take long, and show nothing more */

@@ -2,30 +2,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "relpath.h"
 #include "file.h"
+#include "relpath.h"
+#include "search.h"
 #include "sys.h"
-#include "tree_walk.h"
 #include "banned.h"
 
-#define BATCH      64 /* files of a folder in one job */
-#define JOBS_FIRST 256
-#define STACK_SIZE (256u << 10)
-#define SCRATCH    (64u << 10)
-#define NAMES_MAX  (1u << 31)  /* bytes of the names in one folder */
-#define NAME_ROOM  (64u << 10) /* no entry of getdents64 is longer, on whatever filesystem */
+#define BATCH         64 /* files of a folder in one job */
+#define STACK_SIZE    (256u << 10)
+#define SCRATCH       (64u << 10)
+#define NAMES_MAX     (1u << 31)  /* bytes of the names in one folder */
+#define NAME_ROOM     (64u << 10) /* no entry of getdents64 is longer, on whatever filesystem */
+#define KEEP_MAX      2000000u    /* entries of a TREE that are kept */
+#define LIMIT_DEFAULT 1000
+#define DEPTHS        (RELPATH_MAX / 2 + 2) /* more levels do not fit a path */
 
 struct tree_thread {
     struct tree_walk *walk;
     pthread_t thread;
-    bool started;
     void *state; /* of the walk's user */
     struct entry_path path;
     char scratch[SCRATCH] __attribute__((aligned(16)));
@@ -191,25 +191,12 @@ static int tree_walk_push(struct tree_walk *w, const struct tree_job *list, size
         return 0;
     int r = 0;
     pthread_mutex_lock(&w->lock);
-    size_t room = w->room ? w->room : JOBS_FIRST;
-    while (room - w->n_jobs < n)
-        room *= 2;
-    if (room != w->room) {
-        struct tree_job *more = reallocarray(w->jobs, room, sizeof *more);
-        r = more ? 0 : -ENOMEM;
-        if (more) {
-            w->jobs = more;
-            w->room = room;
-        }
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = ARRAY_GROW(w->jobs, w->n_jobs, w->room) ? 0 : -ENOMEM;
+        if (r == 0)
+            w->jobs[w->n_jobs++] = list[i];
     }
-    if (r >= 0) {
-        memcpy(w->jobs + w->n_jobs, list, n * sizeof *list);
-        w->n_jobs += n;
-        if (n == 1)
-            pthread_cond_signal(&w->more);
-        else
-            pthread_cond_broadcast(&w->more);
-    }
+    pthread_cond_broadcast(&w->more);
     pthread_mutex_unlock(&w->lock);
     return r;
 }
@@ -250,24 +237,14 @@ int tree_walk_fail(struct tree_walk *w, int code, const struct error *err)
 
 int tree_walk_open_folder(const struct tree_walk *w, const struct folder *f, int *ret_fd)
 {
-    const char *path = f == w->top ? "." : f->path + w->skip;
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    long fd;
-    do
-        fd = syscall(SYS_openat2, w->start, path, &how, sizeof how);
-    while (fd < 0 && (errno == EINTR || errno == EAGAIN));
-    if (fd < 0 && errno == ENAMETOOLONG) {
-        /* Longer than the kernel takes at once. */
-        _cleanup_fd_ int dir = -1;
-        int r = beneath_open_dir(w->start, path, &dir);
-        if (r < 0)
-            return r;
-        fd = openat(dir, ".", (int)how.flags);
-    }
+    _cleanup_fd_ int dir = -1;
+    int r = beneath_open_dir(w->start, f == w->top ? "" : f->path + w->skip, &dir);
+    if (r < 0)
+        return r;
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    *ret_fd = (int)fd;
+    *ret_fd = fd;
     return 0;
 }
 
@@ -460,47 +437,6 @@ int tree_walk_open(struct tree_walk *w, struct file_call *c, struct error *err)
     return 0;
 }
 
-static void tree_thread_end(struct tree_walk *w, struct tree_thread *t)
-{
-    if (t->started)
-        pthread_join(t->thread, NULL);
-    if (w->ops->thread_end)
-        w->ops->thread_end(w->data, t->state);
-    free(t->path.text);
-    free(t);
-}
-
-/* Starts up to *n threads, as the box has room for them. At least one is made: if it could not be
- * started, the calling thread runs it. */
-static int tree_walk_start_threads(struct tree_walk *w, struct tree_thread **list, unsigned *n)
-{
-    pthread_attr_t attr;
-    unsigned made = 0;
-    int r = 0;
-    bool room = true;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_SIZE);
-    while (made < *n && room) {
-        struct tree_thread *t = calloc(1, sizeof *t);
-        r = t ? 0 : -ENOMEM;
-        if (r >= 0 && w->ops->thread_begin)
-            r = w->ops->thread_begin(w->data, &t->state);
-        if (r < 0) {
-            free(t);
-            break;
-        }
-        t->walk = w;
-        room = t->started = pthread_create(&t->thread, &attr, tree_thread_main, t) == 0;
-        if (room || made == 0)
-            list[made++] = t;
-        else
-            tree_thread_end(w, t);
-    }
-    pthread_attr_destroy(&attr);
-    *n = made;
-    return made > 0 ? 0 : r;
-}
-
 /* If the host closes the connection, the answer is not needed: the worker ends, with all
  * threads. */
 static void *hangup_main(void *data)
@@ -515,22 +451,39 @@ int tree_walk_run(struct tree_walk *w, struct file_call *c, struct error *err)
 {
     struct tree_thread *list[TREE_WALK_THREADS_MAX];
     pthread_t hangup;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = cpus < 1                       ? 1
-                 : cpus > TREE_WALK_THREADS_MAX ? TREE_WALK_THREADS_MAX
-                                                : (unsigned)cpus;
-    atomic_fetch_add(&w->top->uses, 1); /* by its job */
+    pthread_attr_t attr;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN), n = 0;
     int r = tree_walk_push(w, &(struct tree_job){.folder = w->top}, 1);
-    if (r >= 0)
-        r = tree_walk_start_threads(w, list, &n);
-    if (r < 0)
-        return error_errno(err, -r, "%.400s", c->path);
+    atomic_fetch_add(&w->top->uses, 1); /* by its job */
     if (pthread_create(&hangup, NULL, hangup_main, &c->in->fd) == 0)
         pthread_detach(hangup);
-    if (!list[0]->started)
-        tree_thread_main(list[0]);
-    for (unsigned i = 0; i < n; i++)
-        tree_thread_end(w, list[i]);
+
+    /* As many threads as the box has room for; the first is this one. */
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_SIZE);
+    for (; r >= 0 && n < TREE_WALK_THREADS_MAX && (n == 0 || n < cpus); n++) {
+        struct tree_thread *t = list[n] = calloc(1, sizeof *t);
+        r = t ? 0 : -ENOMEM;
+        if (r >= 0 && w->ops->thread_begin)
+            r = w->ops->thread_begin(w->data, &t->state);
+        if (r < 0)
+            break;
+        t->walk = w;
+        if (n > 0 && pthread_create(&t->thread, &attr, tree_thread_main, t) != 0) {
+            if (w->ops->thread_end)
+                w->ops->thread_end(w->data, t->state);
+            break;
+        }
+    }
+    if (n == 0)
+        return error_errno(err, -r, "%.400s", c->path);
+    tree_thread_main(list[0]);
+    for (long i = 0; i < n; i++) {
+        if (i > 0)
+            pthread_join(list[i]->thread, NULL);
+        if (w->ops->thread_end)
+            w->ops->thread_end(w->data, list[i]->state);
+    }
     if (w->error.code)
         *err = w->error;
     else if (w->failed == -E2BIG)
@@ -540,4 +493,144 @@ int tree_walk_run(struct tree_walk *w, struct file_call *c, struct error *err)
     else if (w->failed < 0)
         return error_errno(err, -w->failed, "%.400s", c->path);
     return w->failed;
+}
+
+/*
+ * TREE: the names beneath a folder, in the order of a walk.
+ *
+ * If there are more than asked for, those nearer to the folder come first: all of a depth before
+ * any that lie deeper, so that the list gives a picture of the whole. The rest is counted.
+ */
+static const struct tree_walk_ops TREE_OPS = {.keeps = true, .everything = true};
+
+struct tree {
+    struct file_call *call;
+    const struct tree_walk *walk;
+    bool sizes;
+    unsigned depth; /* all entries of this depth and above are listed, */
+    uint64_t more;  /* and so many of the next */
+    uint64_t listed;
+    struct buf path;
+};
+
+/* A folder that is being listed, with its descriptor once one of its entries must be examined. */
+struct level {
+    const struct folder *folder;
+    size_t entry, child;
+    int fd;
+};
+
+/* Up to which depth all entries fit in the limit, and how many of the next do. */
+static void tree_choose_depth(struct tree *t, uint64_t limit, uint64_t *counts, struct level *stack)
+{
+    size_t n = 0;
+    stack[n++] = (struct level){.folder = t->walk->top};
+    while (n > 0) {
+        struct level *l = &stack[n - 1];
+        const struct folder *f = l->folder;
+        if (l->child == 0)
+            for (size_t i = 0; i < f->count; i++)
+                counts[f->depth + 1] += !f->entries[i].unlisted;
+        if (l->child == f->n_children || n == DEPTHS)
+            n--;
+        else
+            stack[n++] = (struct level){.folder = f->children[l->child++]};
+    }
+    while (t->depth + 1 < DEPTHS && counts[t->depth + 1] <= limit)
+        limit -= counts[++t->depth];
+    t->more = limit;
+}
+
+static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e)
+{
+    struct buf *b = &t->call->out;
+    const char *name = folder_name(l->folder, e);
+    char target[PATH_MAX];
+    struct stat st;
+    size_t at = wire_begin(b, WIRE_ENTRY);
+    t->path.len = folder_base(l->folder);
+    buf_append(&t->path, name, e->n);
+    wire_put(b, WIRE_K_PATH, t->path.data, t->path.len);
+    wire_put_u64(b, WIRE_K_KIND, e->type);
+    /* The fields that need a system call for the entry: none, if it is gone. */
+    if ((t->sizes || e->type == ENTRY_LINK) &&
+        (l->fd >= 0 || tree_walk_open_folder(t->walk, l->folder, &l->fd) >= 0)) {
+        ssize_t n = e->type == ENTRY_LINK ? readlinkat(l->fd, name, target, sizeof target) : -1;
+        if (n >= 0)
+            wire_put(b, WIRE_K_TARGET, target, (size_t)n);
+        if (t->sizes && fstatat(l->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            file_put_stat(b, &st);
+    }
+    wire_end(b, at);
+    t->listed++;
+    return b->len > WIRE_DATA_MAX ? file_send(t->call) : 0;
+}
+
+/* Entries of the folder on top, up to and with the next folder in it; that one is put on top. */
+static int tree_step(struct tree *t, struct level *stack, size_t *n)
+{
+    struct level *l = &stack[*n - 1];
+    const struct folder *f = l->folder;
+    t->path.len = 0;
+    if (f->n_path > 0) {
+        buf_append(&t->path, f->path, f->n_path);
+        buf_append_str(&t->path, "/");
+    }
+    while (l->entry < f->count) {
+        const struct entry *e = &f->entries[l->entry++];
+        bool next = f->depth == t->depth; /* it is of the depth that does not fit as a whole */
+        bool listed = !e->unlisted && (f->depth < t->depth || (next && t->more > 0));
+        t->more -= listed && next;
+        int r = listed ? tree_put_entry(t, l, e) : 0;
+        if (r < 0)
+            return r;
+        if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS &&
+            f->depth <= t->depth) {
+            stack[(*n)++] = (struct level){.folder = f->children[l->child++], .fd = -1};
+            return 0;
+        }
+    }
+    cleanup_close(&l->fd);
+    (*n)--;
+    return 0;
+}
+
+static int tree_answer(struct tree *t, uint64_t limit)
+{
+    const struct tree_walk *w = t->walk;
+    _cleanup_free_ struct level *stack = calloc(DEPTHS, sizeof *stack);
+    _cleanup_free_ uint64_t *counts = calloc(DEPTHS + 2, sizeof *counts);
+    if (!stack || !counts)
+        return -ENOMEM;
+    tree_choose_depth(t, limit, counts, stack);
+    stack[0] = (struct level){.folder = w->top, .fd = -1};
+    for (size_t n = 1; n > 0;) {
+        int r = tree_step(t, stack, &n);
+        if (r < 0)
+            return r;
+    }
+    uint64_t count = w->kept + w->unkept;
+    struct buf *b = &t->call->out;
+    size_t at = wire_begin(b, WIRE_RESULT);
+    wire_put_u64(b, WIRE_K_COUNT, count);
+    wire_put_u64(b, WIRE_K_REST, count - t->listed);
+    wire_put_u64(b, WIRE_K_UNREADABLE, w->unreadable);
+    if (count > t->listed)
+        wire_put_u64(b, WIRE_K_TOO_MANY, 1);
+    wire_end(b, at);
+    return 0;
+}
+
+int search_tree(struct file_call *c, struct error *err)
+{
+    uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_ENTRIES, LIMIT_DEFAULT);
+    struct tree_walk w = {.ops = &TREE_OPS, .keep_max = KEEP_MAX};
+    struct tree t = {.call = c, .walk = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
+    t.sizes = wire_find_u64(&c->request, WIRE_K_SIZES, 0);
+    int r = tree_walk_open(&w, c, err);
+    if (r >= 0)
+        r = tree_walk_run(&w, c, err);
+    if (r >= 0 && tree_answer(&t, limit) < 0)
+        r = error_errno(err, ENOMEM, "%.400s", c->path);
+    return r;
 }

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "search/glob.h"
-#include "search/tree_walk.h"
 
 static void matches(void **state)
 {

@@ -15,7 +15,6 @@
 #include "file.h"
 #include "io.h"
 #include "search/search.h"
-#include "search/tree_walk.h"
 
 #define FOLDERS 40
 #define FILES   100 /* in each: more than one job takes */
