@@ -154,11 +154,7 @@ struct share {
     struct share_record *made; /* of this one */
     size_t n_made, room;
     int64_t now_ns; /* a file changed since may change again without a new time */
-    int dir;        /* the folder of `previous` that was looked at last, and its path */
-    char *dir_path;
 };
-
-#define SHARE_INIT ((struct share){.previous = -1, .dir = -1})
 
 struct index_head {
     char magic[8];
@@ -209,8 +205,6 @@ static void share_open(struct share *s, int snapshots, unsigned previous, const 
 static void share_close(struct share *s)
 {
     cleanup_close(&s->previous);
-    cleanup_close(&s->dir);
-    free(s->dir_path);
     free(s->known);
     free(s->made);
 }
@@ -220,53 +214,24 @@ static bool share_link(struct share *s, int from, const char *path, const struct
 {
     const struct share_record key = {.inode = st->st_ino}, *found;
     const char *name = relpath_name(path);
-    size_t n = (size_t)(name - path);
+    _cleanup_fd_ int dir = -1;
     struct stat earlier;
     if (s->previous < 0 || st->st_size == 0)
         return false;
     found = bsearch(&key, s->known, s->n_known, sizeof key, share_record_compare);
     if (!found || found->changed_ns != share_time_ns(&st->st_ctim))
         return false;
-    /* Files come folder by folder, so the last folder stays open. */
-    if (!s->dir_path || strlen(s->dir_path) != n || memcmp(s->dir_path, path, n) != 0) {
-        cleanup_close(&s->dir);
-        s->dir = -1;
-        free(s->dir_path);
-        s->dir_path = strndup(path, n);
-        if (beneath_open_parent(s->previous, path, &s->dir) < 0)
-            return false;
-    }
-    if (s->dir < 0 || fstatat(s->dir, name, &earlier, AT_SYMLINK_NOFOLLOW) < 0 ||
-        !S_ISREG(earlier.st_mode) || earlier.st_ino != found->copy ||
-        earlier.st_size != st->st_size)
+    if (beneath_open_parent(s->previous, path, &dir) < 0 ||
+        fstatat(dir, name, &earlier, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(earlier.st_mode) ||
+        earlier.st_ino != found->copy || earlier.st_size != st->st_size)
         return false;
     if (!s->trusted) {
         _cleanup_fd_ int now = -1, before = -1;
-        if (content_open(from, name, &now) < 0 || content_open(s->dir, name, &before) < 0 ||
+        if (content_open(from, name, &now) < 0 || content_open(dir, name, &before) < 0 ||
             content_same(now, before) != 1)
             return false;
     }
-    return linkat(s->dir, name, to, name, 0) == 0; /* fails where a file can have no more names */
-}
-
-/* Remembers the copy to/name for the next snapshot. Failure only means that it will not be
- * shared. */
-static void share_note(struct share *s, const struct stat *st, int to, const char *name)
-{
-    struct stat copy;
-    if (share_time_ns(&st->st_ctim) >= s->now_ns ||
-        fstatat(to, name, &copy, AT_SYMLINK_NOFOLLOW) < 0)
-        return;
-    if (s->n_made == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
-        struct share_record *made = realloc(s->made, room * sizeof *made);
-        if (!made)
-            return;
-        s->made = made;
-        s->room = room;
-    }
-    s->made[s->n_made++] = (struct share_record){
-        .inode = st->st_ino, .changed_ns = share_time_ns(&st->st_ctim), .copy = copy.st_ino};
+    return linkat(dir, name, to, name, 0) == 0; /* fails where a file can have no more names */
 }
 
 static void share_write(const struct share *s, int snapshots, unsigned number, const char *tree,
@@ -309,6 +274,7 @@ static int link_compare(const void *a, const void *b)
 static int copy_file(struct walk *w, const struct walk_entry *e, struct copy *c)
 {
     const struct stat *st = &e->merged;
+    struct stat made;
     int from = walk_dir(w, WALK_MERGED), to = walk_dir(w, WALK_COPY);
 
     /* Another name of a file that was copied already. A filesystem may allow fewer names than the
@@ -332,8 +298,12 @@ static int copy_file(struct walk *w, const struct walk_entry *e, struct copy *c)
         if (r < 0)
             return r;
     }
-    if (share)
-        share_note(share, st, to, e->name);
+    /* Remember the copy for the next snapshot. Failure only means that it will not be shared. */
+    int64_t changed_ns = share_time_ns(&st->st_ctim);
+    if (share && changed_ns < share->now_ns &&
+        fstatat(to, e->name, &made, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ARRAY_GROW(share->made, share->n_made, share->room))
+        share->made[share->n_made++] = (struct share_record){st->st_ino, changed_ns, made.st_ino};
     if (st->st_nlink > 1 && !first) {
         struct link *link = malloc(sizeof *link + e->path_len + 1);
         if (!link)
@@ -414,7 +384,7 @@ int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *
     int r = overlay_open(root, "r", &root_fs, err);
     for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(overlays); i++) {
         struct overlay *o = overlays[i];
-        _cleanup_(share_close) struct share share = SHARE_INIT;
+        _cleanup_(share_close) struct share share = {.previous = -1};
         struct copy c = {.flatten = wire_find_u64(request, WIRE_K_FLATTEN, 0) != 0, .room = &room};
         if (number) {
             char path[64];
