@@ -19,7 +19,7 @@
 #include "text.h"
 #include "io.h"
 #include "run_options.h"
-#include "trust.h"
+#include "config.h"
 #include "tui.h"
 #include "banned.h"
 

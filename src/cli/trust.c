@@ -10,7 +10,7 @@
 
 #include "cli.h"
 #include "json.h"
-#include "trust.h"
+#include "config.h"
 #include "banned.h"
 
 #define ANSWER_MAX 64

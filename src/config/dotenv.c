@@ -6,6 +6,16 @@
 #include "text.h"
 #include "banned.h"
 
+const struct variable_row VARIABLES[VAR_COUNT] = {
+#define PROVIDER(row, name, api, key, url, api_name)                                               \
+    {key, true, true, NULL}, {url, true, false, key}, {api_name, true, false, NULL},
+#include "providers.def"
+#undef PROVIDER
+    {"HUTCH_MODEL", true, false, NULL},  {"MODEL", true, false, NULL},
+    {"MAX_TOKENS", false, false, NULL},  {"SAFEDIR", false, false, NULL},
+    {"USE_SANDBOX", false, false, NULL},
+};
+
 struct reader {
     const char *at, *end;
     unsigned line;
@@ -123,8 +133,10 @@ int dotenv_parse(const char *text, size_t n, const struct dotenv_sink *sink)
             const char *why = dotenv_name(&r, name);
             if (!why)
                 why = dotenv_value(&r);
-            if (why)
+            if (why && sink->broken)
                 sink->broken(sink->data, line, why);
+            if (why)
+                ; /* the line is skipped */
             else if (buf_cstr(&r.value))
                 sink->value(sink->data, name, (const char *)r.value.data);
             else

@@ -37,9 +37,7 @@ static char *repository_root(const char *workspace)
         return NULL;
     }
     for (;;) {
-        _cleanup_free_ char *name = NULL;
-        if (asprintf(&name, "%s/.git", path) < 0)
-            name = NULL;
+        _cleanup_free_ char *name = str_printf("%s/.git", path);
         bool found =
             name && lstat(name, &git) == 0 && (S_ISDIR(git.st_mode) || S_ISREG(git.st_mode));
         if (found && strcmp(path, workspace) != 0 &&
@@ -63,12 +61,10 @@ static void instructions_read_folder(const char *root, const char *relative, uns
         struct stat st;
         char link[64], target[4096];
         struct instructions one = {.text = BUF_INIT(INSTRUCTIONS_MAX)};
-        _cleanup_free_ char *path = NULL;
+        _cleanup_free_ char *path = str_printf("%s%s%s", relative, *relative ? "/" : "", names[i]);
         _cleanup_buf_ struct buf shown = BUF_INIT(256);
-        if (asprintf(&path, "%s%s%s", relative, *relative ? "/" : "", names[i]) < 0) {
-            path = NULL;
+        if (!path)
             return;
-        }
         for (unsigned k = 0; k < up; k++)
             buf_append_str(&shown, "../");
         buf_append_str(&shown, names[i]);

@@ -17,7 +17,6 @@
 #include "io.h"
 #include "json.h"
 #include "settings.h"
-#include "variables.h"
 #include "banned.h"
 
 #define BROKEN_SHOWN       3   /* lines of a .env; the rest is counted */
@@ -116,15 +115,28 @@ static int settings_read_dotenv(struct settings *s, const char *folder, struct e
     return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }
 
-static int settings_read_safedir(struct settings *s, const char *folder, struct error *err)
+/* Checks the variables that need it. */
+static int settings_check_variables(struct settings *s, const char *folder, struct error *err)
 {
+    const char *sandbox = settings_variable(s, VAR_USE_SANDBOX);
+    const char *tokens = settings_variable(s, VAR_MAX_TOKENS);
     const char *value = settings_variable(s, VAR_SAFEDIR);
     bool own = settings_environment(VAR_SAFEDIR) != NULL;
     _cleanup_free_ char *joined = NULL;
+    char *end = NULL;
+    if (sandbox && strcmp(sandbox, "true") != 0)
+        return error_set(
+            err, EPERM,
+            "USE_SANDBOX=%.40s is refused: hutch runs everything in a box. Unset it, or "
+            "set it to true; `hutch doctor` shows what a box needs",
+            sandbox);
+    errno = 0;
+    if (tokens && (strtoll(tokens, &end, 10) <= 0 || errno || *end))
+        return error_set(err, EINVAL, "MAX_TOKENS=%.40s is not a number of tokens", tokens);
     if (!value)
         return 0;
-    if (value[0] != '/' && asprintf(&joined, "%s/%s", folder && !own ? folder : ".", value) < 0)
-        return error_set(err, ENOMEM, "out of memory");
+    if (value[0] != '/')
+        joined = str_printf("%s/%s", folder && !own ? folder : ".", value);
     s->safedir = realpath(joined ? joined : value, NULL);
     if (!s->safedir)
         return error_errno(err, errno, "SAFEDIR=%.200s (the workspace)", value);
@@ -139,26 +151,6 @@ static int settings_read_safedir(struct settings *s, const char *folder, struct 
         "%s/.env: SAFEDIR=%.200s is outside of the .env's folder, and the folder is not"
         " trusted; use -w %.200s, set SAFEDIR in the environment, or run `hutch trust %.200s`",
         s->here.folder, value, s->safedir, s->here.folder);
-}
-
-static int settings_check_variables(const struct settings *s, struct error *err)
-{
-    const char *sandbox = settings_variable(s, VAR_USE_SANDBOX);
-    const char *tokens = settings_variable(s, VAR_MAX_TOKENS);
-    char *end;
-    if (sandbox && strcmp(sandbox, "true") != 0)
-        return error_set(
-            err, EPERM,
-            "USE_SANDBOX=%.40s is refused: hutch runs everything in a box. Unset it, or "
-            "set it to true; `hutch doctor` shows what a box needs",
-            sandbox);
-    if (!tokens)
-        return 0;
-    errno = 0;
-    long long n = strtoll(tokens, &end, 10);
-    if (errno || *end || n <= 0)
-        return error_set(err, EINVAL, "MAX_TOKENS=%.40s is not a number of tokens", tokens);
-    return 0;
 }
 
 /* Of a workspace that is not trusted, limits count if they are lower than the person's: nothing
@@ -261,9 +253,7 @@ int settings_read(const char *folder, const char *workspace, bool trust, struct 
     if (r == 0 && folder)
         r = settings_read_dotenv(s, folder, err);
     if (r == 0)
-        r = settings_check_variables(s, err);
-    if (r == 0)
-        r = settings_read_safedir(s, folder, err);
+        r = settings_check_variables(s, folder, err);
     const char *at = workspace ? workspace : s->safedir ? s->safedir : folder;
     if (r == 0 && at)
         r = settings_load_workspace(s, at, err);

@@ -1,5 +1,10 @@
 /*
- * Reading the files that trust is about, and the store of decisions.
+ * Trust in a folder: the files that it is about, what needs it in them, and the store of decisions.
+ *
+ * What needs trust are the variables of a .env and the members of a .hutch/config.json that decide
+ * where a conversation goes, what it costs or what runs on the host. Everything else counts without
+ * trust: SAFEDIR within the folder, USE_SANDBOX (which can only refuse), and limits that are lower
+ * than the person's own.
  *
  * The files are read on the host, because what they say decides how a run is set up. In mode direct
  * a box may have written them, so nothing about them is assumed: they are opened without waiting
@@ -18,13 +23,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "config_file.h"
+#include "config.h"
 #include "dotenv.h"
 #include "io.h"
 #include "json.h"
-#include "trust.h"
 #include "banned.h"
 
+#define VALUE_MAX    2000
 #define RECORD_MAX   (16u << 10)
 #define PROGRAMS_MAX 256 /* paths of the folder that its servers name */
 #define PROGRAM_BYTES                                                                              \
@@ -52,8 +57,8 @@ static void trust_read_file(const char *folder, enum trust_file_name which, stru
     _cleanup_fd_ int fd = -1;
     int r;
     f->text = BUF_INIT(FILES[which].max + 1);
-    if (asprintf(&path, "%s/%s", folder, name) < 0) {
-        path = NULL;
+    path = str_printf("%s/%s", folder, name);
+    if (!path) {
         r = error_set(&why, ENOMEM, "out of memory");
     } else if (which == TRUST_DOTENV) {
         r = ownfile_read(path, &f->text, &why);
@@ -76,9 +81,11 @@ static void trust_read_file(const char *folder, enum trust_file_name which, stru
     }
 }
 
-static void hex_of(const uint8_t sum[32], char ret[65])
+static void digest_finish(SHA2_CTX *sha, char ret[65])
 {
-    for (size_t i = 0; i < 32; i++)
+    uint8_t sum[32];
+    SHA256Final(sum, sha);
+    for (size_t i = 0; i < sizeof sum; i++)
         snprintf(ret + 2 * i, 3, "%02x", sum[i]);
 }
 
@@ -132,7 +139,6 @@ static void digest_word(struct program_digest *d, const char *word)
 static void trust_digest(struct trust *t)
 {
     SHA2_CTX sha;
-    uint8_t sum[32];
     const char *name;
     size_t i;
     json_t *server, *arg;
@@ -163,19 +169,16 @@ static void trust_digest(struct trust *t)
     struct timespec now;
     if (d.count > PROGRAMS_MAX && clock_gettime(CLOCK_REALTIME, &now) == 0)
         SHA256Update(&sha, (const uint8_t *)&now, sizeof now);
-    SHA256Final(sum, &sha);
-    hex_of(sum, t->digest);
+    digest_finish(&sha, t->digest);
 }
 
 static int trust_record_path(const char *folder, char **ret, struct error *err)
 {
-    uint8_t sum[32];
     char hex[65], name[128];
     SHA2_CTX sha;
     SHA256Init(&sha);
     SHA256Update(&sha, (const uint8_t *)folder, strlen(folder));
-    SHA256Final(sum, &sha);
-    hex_of(sum, hex);
+    digest_finish(&sha, hex);
     snprintf(name, sizeof name, "trust/%s.json", hex);
     *ret = ownfile_state_path(name);
     return *ret ? 0 : error_set(err, ENOENT, "cannot find your home folder; set HOME");
@@ -230,15 +233,6 @@ void trust_free(struct trust *t)
     *t = (struct trust){0};
 }
 
-int trust_check(const char *folder, enum trust_state *ret, struct error *err)
-{
-    _cleanup_trust_ struct trust t = {0};
-    int r = trust_read(folder, &t, err);
-    if (r == 0)
-        *ret = t.state;
-    return r;
-}
-
 /* Writes beside the record and renames over it: a reader sees the old decision or the new one. */
 int trust_decide(const struct trust *t, bool yes, struct error *err)
 {
@@ -262,10 +256,9 @@ int trust_decide(const struct trust *t, bool yes, struct error *err)
     if (r < 0)
         return error_errno(err, -r, "cannot create the folder %s",
                            folder ? folder : "for decisions");
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-        temporary = NULL;
+    temporary = str_printf("%s.XXXXXX", path);
+    if (!temporary)
         return error_set(err, ENOMEM, "out of memory");
-    }
     _cleanup_fd_ int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, errno, "cannot store the decision in %s", folder);
@@ -295,51 +288,160 @@ int trust_revoke(const char *folder, struct error *err)
     return error_errno(err, errno, "cannot remove %s", path);
 }
 
-static int record_compare(const void *a, const void *b)
-{
-    const json_t *const *one = a, *const *two = b;
-    return strcmp(json_get_string(*one, "folder"), json_get_string(*two, "folder"));
-}
-
 int trust_list(json_t **ret, struct error *err)
 {
     _cleanup_free_ char *folder = ownfile_state_path("trust");
-    _cleanup_json_ json_t *records = json_array(), *list = json_array();
     if (!folder)
         return error_set(err, ENOENT, "cannot find your home folder; set HOME");
     DIR *dir = opendir(folder);
     if (!dir && errno != ENOENT)
         return error_errno(err, errno, "cannot open %s", folder);
+    json_t *list = json_array();
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        _cleanup_free_ char *path = NULL;
         const char *dot = strrchr(e->d_name, '.');
-        if (!dot || strcmp(dot, ".json") != 0 || asprintf(&path, "%s/%s", folder, e->d_name) < 0)
+        _cleanup_free_ char *path = str_printf("%s/%s", folder, e->d_name);
+        _cleanup_json_ json_t *record =
+            path && dot && strcmp(dot, ".json") == 0 ? trust_load_record(path) : NULL;
+        if (!record)
             continue;
-        json_t *record = trust_load_record(path);
-        if (record)
-            json_array_append_new(records, record);
+        _cleanup_trust_ struct trust t = {0};
+        const char *name = json_get_string(record, "folder"), *state = "changed";
+        if (trust_read(name, &t, NULL) < 0)
+            state = "missing";
+        else if (t.state == TRUST_YES || t.state == TRUST_NO)
+            state = t.state == TRUST_YES ? "trusted" : "refused";
+        size_t at = 0; /* by folder */
+        while (at < json_array_size(list) &&
+               strcmp(json_get_string(json_array_get(list, at), "folder"), name) < 0)
+            at++;
+        json_array_insert_new(list, at,
+                              json_pack("{s:s, s:s, s:O?}", "folder", name, "state", state,
+                                        "decided", json_object_get(record, "decided")));
     }
     if (dir)
         closedir(dir);
-
-    size_t count = json_array_size(records);
-    _cleanup_free_ json_t **sorted = calloc(count + 1, sizeof(json_t *));
-    if (!sorted)
-        return error_set(err, ENOMEM, "out of memory");
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = json_array_get(records, i);
-    qsort(sorted, count, sizeof(json_t *), record_compare);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = json_get_string(sorted[i], "folder");
-        enum trust_state state = TRUST_UNKNOWN;
-        int checked = trust_check(name, &state, NULL);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:O?}", "folder", name, "state",
-                                              checked < 0          ? "missing"
-                                              : state == TRUST_YES ? "trusted"
-                                              : state == TRUST_NO  ? "refused"
-                                                                   : "changed",
-                                              "decided", json_object_get(sorted[i], "decided")));
-    }
-    *ret = TAKE_PTR(list);
+    *ret = list;
     return 0;
+}
+
+static void items_add(json_t *items, enum trust_file_name file, const char *name, const char *value)
+{
+    _cleanup_free_ char *shown = foreign_text(value, strlen(value), VALUE_MAX);
+    json_array_append_new(items, json_pack("{s:s, s:s, s:s}", "file", trust_file_path(file), "name",
+                                           name, "value", shown ? shown : ""));
+}
+
+static void items_variable(void *data, const char *name, const char *value)
+{
+    char **values = data;
+    for (size_t i = 0; i < VAR_COUNT; i++)
+        if (VARIABLES[i].name && VARIABLES[i].needs_trust && strcmp(VARIABLES[i].name, name) == 0) {
+            free(values[i]);
+            values[i] = strdup(value);
+        }
+}
+
+static void items_of_dotenv(const struct trust *t, json_t *items)
+{
+    char *values[VAR_COUNT] = {0};
+    const struct buf *text = &t->files[TRUST_DOTENV].text;
+    dotenv_parse(text->len ? (const char *)text->data : "", text->len,
+                 &(struct dotenv_sink){.value = items_variable, .data = values});
+    for (size_t i = 0; i < VAR_COUNT; i++) {
+        char line[DOTENV_VALUE_MAX + 100];
+        const char *key = VARIABLES[i].key;
+        if (!values[i] || !values[i][0])
+            continue;
+        /* A base URL gets the key beside it, which is the row before it in the table. */
+        bool lends = key && !(values[i - 1] && values[i - 1][0]) && getenv(key);
+        if (VARIABLES[i].is_secret)
+            snprintf(line, sizeof line, "(a key of %zu characters)", strlen(values[i]));
+        else
+            snprintf(line, sizeof line, "%s%s%s%s", lends ? "gets your own " : "", lends ? key : "",
+                     lends ? ": " : "", values[i]);
+        items_add(items, TRUST_DOTENV, VARIABLES[i].name, line);
+    }
+    for (size_t i = 0; i < VAR_COUNT; i++)
+        free(values[i]);
+}
+
+/* Values may be secrets and are not shown, except ${NAME}: it sends one of the person's variables
+ * along. */
+static void items_append_members(struct buf *b, const char *intro, const json_t *object)
+{
+    const char *name;
+    json_t *value;
+    if (json_object_size(object) == 0)
+        return;
+    buf_append_str(b, intro);
+    json_object_foreach((json_t *)object, name, value)
+    {
+        const char *text = json_string_value(value);
+        bool refers = text && strstr(text, "${");
+        buf_printf(b, " %s%s%s", name, refers ? "=" : "", refers ? text : "");
+    }
+}
+
+static void items_of_provider(json_t *items, const char *name, const json_t *entry)
+{
+    char full[128];
+    _cleanup_buf_ struct buf line = BUF_INIT(64u << 10);
+    const char *url = json_get_string(entry, "base_url");
+    const char *key = json_get_string(entry, "key");
+    buf_append_str(&line, url ? url : "the usual address");
+    if (key && strstr(key, "${"))
+        buf_printf(&line, ", key %s", key);
+    else if (key)
+        buf_printf(&line, ", a key of %zu characters", strlen(key));
+    items_append_members(&line, ", headers", json_object_get(entry, "headers"));
+    items_append_members(&line, ", sets", json_object_get(entry, "extra"));
+    snprintf(full, sizeof full, "providers.%s", name);
+    items_add(items, TRUST_CONFIG, full, buf_cstr(&line) ? (const char *)line.data : "(too long)");
+}
+
+static void items_of_server(json_t *items, const char *name, const json_t *server)
+{
+    size_t i;
+    json_t *arg;
+    char full[128];
+    _cleanup_buf_ struct buf line = BUF_INIT(CONFIG_MAX * 2);
+    const char *command = json_get_string(server, "command");
+    const char *url = json_get_string(server, "url");
+    buf_printf(&line, "%s%s", command ? "runs on this machine: " : "connects to ",
+               command ? command
+               : url   ? url
+                       : "nothing");
+    json_array_foreach(json_object_get(server, "args"), i, arg)
+        buf_printf(&line, " %s", json_string_value(arg));
+    items_append_members(&line, ", with variables", json_object_get(server, "env"));
+    items_append_members(&line, ", headers", json_object_get(server, "headers"));
+    snprintf(full, sizeof full, "mcpServers.%s", name);
+    items_add(items, TRUST_CONFIG, full, buf_cstr(&line) ? (const char *)line.data : "(too long)");
+}
+
+json_t *trust_items(const struct trust *t, struct error *trouble)
+{
+    static const char *const texts[] = {"model", "embedder"};
+    const struct trust_file *f = &t->files[TRUST_CONFIG];
+    const char *name;
+    json_t *one, *items = json_array();
+    _cleanup_json_ json_t *config = NULL;
+    if (!items)
+        return NULL;
+    items_of_dotenv(t, items);
+    if (f->unreadable.code)
+        *trouble = f->unreadable;
+    else if (f->exists)
+        config_parse(CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
+                     f->text.len, &config, trouble);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        if ((one = json_object_get(config, texts[i])))
+            items_add(items, TRUST_CONFIG, texts[i], json_string_value(one));
+    if (json_object_size(json_object_get(config, "models")) > 0)
+        items_add(items, TRUST_CONFIG, "models", "windows and prices of models");
+    json_object_foreach(json_object_get(config, "providers"), name, one)
+        items_of_provider(items, name, one);
+    json_object_foreach(json_object_get(config, "mcpServers"), name, one)
+        items_of_server(items, name, one);
+    return items;
 }

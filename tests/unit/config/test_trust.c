@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "config.h"
-#include "trust.h"
 
 static char root[64], here[96];
 
@@ -48,11 +47,11 @@ static void put(const char *name, const char *text)
 
 static enum trust_state state_of(const char *folder)
 {
-    enum trust_state state;
+    _cleanup_trust_ struct trust t = {0};
     struct error err = {0};
-    if (trust_check(folder, &state, &err) < 0)
+    if (trust_read(folder, &t, &err) < 0)
         fail_msg("%s", err.text);
-    return state;
+    return t.state;
 }
 
 static void decide(bool yes)
