@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "editor.h"
-#include "keys.h"
+#include "input.h"
 #include "text.h"
 #include "banned.h"
 

@@ -3,13 +3,14 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "chat.h"
-#include "thread.h"
 #include "io.h"
-#include "tui.h"
+#include "thread.h"
 #include "banned.h"
 
 #define FRAME_NS     (NS_PER_S / 30)
@@ -21,9 +22,8 @@ static const int CAUGHT[] = {SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGTSTP};
 
 /* Signals become bytes of a pipe, so that the loop reads them like everything else. */
 static int signal_pipe[2] = {-1, -1};
-static struct sigaction signals_before[ARRAY_SIZE(CAUGHT)];
 
-static void on_signal(int number)
+static void chat_on_signal(int number)
 {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -33,43 +33,231 @@ static void on_signal(int number)
     errno = saved;
 }
 
-static int signals_begin(int *ret_fd, struct error *err)
+void chat_note(struct chat *c, const char *fmt, ...)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-        return error_errno(err, errno, "cannot create a pipe");
-    for (size_t i = 0; i < ARRAY_SIZE(CAUGHT); i++)
-        sigaction(CAUGHT[i], &action, &signals_before[i]);
-    *ret_fd = signal_pipe[0];
-    return 0;
-}
-
-static void signals_end(void)
-{
-    if (signal_pipe[0] < 0)
+    _cleanup_free_ char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (n < 0) {
+        text = NULL;
         return;
-    for (size_t i = 0; i < ARRAY_SIZE(CAUGHT); i++)
-        sigaction(CAUGHT[i], &signals_before[i], NULL);
-    close(signal_pipe[0]);
-    close(signal_pipe[1]);
-    signal_pipe[0] = signal_pipe[1] = -1;
+    }
+    while (n > 0 && text[n - 1] == '\n')
+        text[--n] = 0;
+    view_add(c->view, ITEM_NOTE, text, (size_t)n);
+    c->changed = true;
 }
 
-/* The view has the terminal in raw mode; this switches what the keys need beside that. */
-void chat_set_keys(struct chat *c, bool on)
+/* Commands for the worker. */
+
+void chat_run(struct chat *c, struct chat_entry *entry)
 {
-    const char *sequence = on ? KEYS_ON : KEYS_OFF;
-    if (on != c->keys_on)
-        io_write_all(STDOUT_FILENO, sequence, strlen(sequence));
-    c->keys_on = on;
+    const struct chat_command *command = entry->command;
+    c->running = command;
+    c->began = clock_now();
+    c->stopping = false;
+    c->n_attempts = 0;
+    snprintf(c->busy, sizeof c->busy, "%s", command->busy ? command->busy : "working");
+    if (command == &CHAT_MESSAGE) {
+        c->has_messages = true;
+        c->review = false;
+        view_add(c->view, ITEM_USER, entry->text, strlen(entry->text));
+    }
+    worker_run(c->worker, entry);
+    c->changed = true;
+}
+
+bool chat_is_busy(const struct chat *c)
+{
+    return c->running && !(c->running->flags & CHAT_INTERNAL);
+}
+
+/* Queued messages return to the input, before what is being written. */
+void chat_stop(struct chat *c)
+{
+    _cleanup_buf_ struct buf all = BUF_INIT(EDITOR_TYPED_MAX);
+    if (!chat_is_busy(c))
+        return;
+    worker_interrupt(c->worker);
+    c->stopping = true;
+    c->confirming = false;
+    snprintf(c->busy, sizeof c->busy, "stopping");
+    c->changed = true;
+    if (c->n_queued == 0)
+        return;
+    for (size_t i = 0; i < c->n_queued; i++) {
+        buf_printf(&all, "%s\n", c->queued[i]);
+        free(c->queued[i]);
+    }
+    c->n_queued = 0;
+    editor_copy(c->editor, true, &all, NULL);
+    while (all.len && all.data[all.len - 1] == '\n')
+        all.len--;
+    char *text = buf_cstr(&all);
+    if (text)
+        chat_set_text(c, text);
+}
+
+/* Updates from the worker. */
+
+/* What the agent is doing, in a word. */
+static void busy_from_event(char *busy, size_t n, const struct agent_event *e)
+{
+    switch (e->kind) {
+    case AGENT_TEXT:
+        snprintf(busy, n, "answering");
+        break;
+    case AGENT_THINKING:
+    case AGENT_RESULT:
+        snprintf(busy, n, "thinking");
+        break;
+    case AGENT_WRITING:
+        snprintf(busy, n, "writing %.40s", e->text ? e->text : "a call");
+        break;
+    case AGENT_CALL:
+        snprintf(busy, n, "%.40s", e->name ? e->name : "a tool");
+        break;
+    case AGENT_WAIT:
+        snprintf(busy, n, "waiting to retry");
+        break;
+    case AGENT_DONE:
+        snprintf(busy, n, "finishing");
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_event(struct chat *c, const struct agent_event *e, unsigned attempt)
+{
+    if (!attempt) {
+        if (e->kind == AGENT_USAGE) {
+            c->state.money = e->session_money;
+            c->state.context = e->context ? e->context : c->state.context;
+            c->state.window = e->window ? e->window : c->state.window;
+        }
+        if (!c->stopping)
+            busy_from_event(c->busy, sizeof c->busy, e);
+        view_event(c->view, e);
+        return;
+    }
+    /* Of several attempts only one status line is shown: `1 thinking · 2 bash`. */
+    size_t used = 0;
+    if (attempt > ARRAY_SIZE(c->attempts))
+        return;
+    c->n_attempts = attempt > c->n_attempts ? attempt : c->n_attempts;
+    char *doing = c->attempts[attempt - 1];
+    if (e->kind == AGENT_DONE)
+        snprintf(doing, sizeof c->attempts[0], "done");
+    else
+        busy_from_event(doing, sizeof c->attempts[0], e);
+    c->busy[0] = 0;
+    for (unsigned i = 0; i < c->n_attempts && used < sizeof c->busy; i++)
+        used += (size_t)snprintf(c->busy + used, sizeof c->busy - used, "%s%u %.12s",
+                                 i ? " · " : "", i + 1, c->attempts[i][0] ? c->attempts[i] : "…");
+}
+
+static void take_result(struct chat *c, struct chat_result *r)
+{
+    const unsigned flags = r->command->flags;
+    c->running = NULL;
+    c->confirming = false;
+    c->state = r->state;
+    if (r->command == &CHAT_OPEN && r->r < 0) {
+        c->failure = r->err;
+        c->failed = r->r;
+        c->leaving = true;
+        return;
+    }
+    /* Names for completion: new ones, and those that may be wrong now are forgotten. */
+    if (flags & CHAT_CHANGES_FILES) {
+        json_decref(c->names.files);
+        json_decref(c->names.sessions);
+        c->names.files = c->names.sessions = NULL;
+        chat_complete_close(c);
+    }
+    if (r->names || flags & CHAT_INTERNAL) { /* failed: do not ask again and again */
+        json_t **to = r->command == &CHAT_FILE_NAMES ? &c->names.files : &c->names.sessions;
+        json_decref(*to);
+        *to = r->names ? TAKE_PTR(r->names) : json_array();
+    }
+    if (r->models) {
+        json_decref(c->names.models);
+        c->names.models = TAKE_PTR(r->models);
+    }
+    chat_complete(c, c->completing && !c->completion.automatic);
+    if (r->changes_known) {
+        agent_changes_free(&c->changes);
+        c->changes = r->changes;
+        r->changes = (struct agent_changes){0};
+    }
+    if (flags & CHAT_REVIEWS)
+        c->review = agent_changes_any(&c->changes);
+    c->review_chosen = -1;
+    if (r->diff.len)
+        view_add(c->view, ITEM_DIFF, (const char *)r->diff.data, r->diff.len);
+    if (r->text.len)
+        chat_note(c, "%.*s", (int)r->text.len, (const char *)r->text.data);
+    if (r->r < 0 && !(flags & CHAT_INTERNAL))
+        chat_note(c, "%s", r->err.text);
+    while (!c->running && c->n_queued > 0 && !c->leaving) {
+        _cleanup_free_ char *entered = c->queued[0];
+        memmove(c->queued, c->queued + 1, --c->n_queued * sizeof *c->queued);
+        chat_submit(c, entered);
+    }
+    chat_complete_fetch(c);
+}
+
+static void chat_take_updates(struct chat *c)
+{
+    for (struct update *u; !c->leaving && (u = update_queue_take(c->updates)); update_free(u)) {
+        const char *text = u->text ? u->text : "";
+        switch (u->kind) {
+        case UPDATE_EVENT:
+            take_event(c, &u->event, u->attempt);
+            break;
+        case UPDATE_RESET:
+            transcript_clear(&c->view->transcript);
+            break;
+        case UPDATE_USER:
+            view_add(c->view, ITEM_USER, text, strlen(text));
+            break;
+        case UPDATE_RESULT:
+            take_result(c, u->command_result);
+            break;
+        case UPDATE_CONFIRM:
+            c->confirming = !c->stopping;
+            if (c->confirming)
+                snprintf(c->busy, sizeof c->busy, "waiting for your answer");
+            chat_note(c, "%s", text);
+            break;
+        }
+        c->changed = true;
+    }
+}
+
+/* The terminal. The view has it in raw mode; the keys need some modes beside that. */
+
+void chat_release_terminal(struct chat *c)
+{
+    io_write_all(STDOUT_FILENO, KEYS_OFF, strlen(KEYS_OFF));
+    view_suspend(c->view);
+}
+
+void chat_take_terminal(struct chat *c)
+{
+    view_resume(c->view);
+    io_write_all(STDOUT_FILENO, KEYS_ON, strlen(KEYS_ON));
+    c->changed = true;
 }
 
 void chat_suspend(struct chat *c)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
     sigset_t stop, old;
-    chat_set_keys(c, false);
-    view_suspend(c->view);
+    chat_release_terminal(c);
     sigaction(SIGTSTP, &by_default, &before);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
@@ -77,9 +265,7 @@ void chat_suspend(struct chat *c)
     kill(0, SIGTSTP); /* the whole process group, as the terminal would */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     sigaction(SIGTSTP, &before, NULL);
-    view_resume(c->view);
-    chat_set_keys(c, true);
-    c->changed = true;
+    chat_take_terminal(c);
 }
 
 /* Reads what the terminal sent, and handles the keys in it. `late`: an Esc has waited. */
@@ -182,23 +368,6 @@ static int display_editor(struct chat *c, const struct view_status *status)
     return view_draw(c->view, &in, status);
 }
 
-static int chat_display(struct chat *c)
-{
-    bool busy = chat_is_busy(c);
-    struct view_status status = {
-        .model = c->state.model,
-        .context = c->state.context,
-        .window = c->state.window,
-        .cost_known = c->state.money.known,
-        .cost = c->state.money.cost,
-        .changes = c->changes.count,
-        .busy = busy ? c->busy : NULL,
-        .busy_seconds = busy ? (double)(clock_now() - c->began) / NS_PER_S : 0,
-        .keys = busy && !c->searching ? "Esc to stop" : NULL,
-    };
-    return c->searching ? display_search(c, &status) : display_editor(c, &status);
-}
-
 /* When the screen is drawn again. */
 struct frames {
     int64_t next;   /* not earlier */
@@ -208,10 +377,21 @@ struct frames {
 static void chat_draw(struct chat *c, struct frames *f)
 {
     int64_t now = clock_now();
-    bool due = f->wanted && now >= f->wanted;
+    bool due = f->wanted && now >= f->wanted, busy = chat_is_busy(c);
     if ((!c->changed && !due) || now < f->next)
         return;
-    int again = chat_display(c);
+    struct view_status status = {
+        .model = c->state.model,
+        .context = c->state.context,
+        .window = c->state.window,
+        .cost_known = c->state.money.known,
+        .cost = c->state.money.cost,
+        .changes = c->changes.count,
+        .busy = busy ? c->busy : NULL,
+        .busy_seconds = busy ? (double)(now - c->began) / NS_PER_S : 0,
+        .keys = busy && !c->searching ? "Esc to stop" : NULL,
+    };
+    int again = c->searching ? display_search(c, &status) : display_editor(c, &status);
     now = clock_now();
     c->changed = false;
     f->next = now + FRAME_NS;
@@ -224,27 +404,23 @@ static void chat_draw(struct chat *c, struct frames *f)
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return !a || (b && b < a) ? b : a;
-}
-
 /* Between two frames updates gather in the queue, so that a fast stream wakes this thread only 30
  * times a second; keys are read at once. */
-static void chat_wait(struct chat *c, struct frames *f, int signals)
+static void chat_wait(struct chat *c, struct frames *f)
 {
-    int64_t now = clock_now();
-    bool take = now >= f->next;
+    int64_t now = clock_now(), escape = now + KEYS_ESCAPE_MS * NS_PER_MS;
+    bool take = now >= f->next, waits = keys_waits(&c->keys);
     int64_t until = c->changed || !take ? f->next : 0;
-    until = earlier(until, f->wanted);
-    if (keys_waits(&c->keys))
-        until = earlier(until, now + KEYS_ESCAPE_MS * NS_PER_MS);
+    if (!until || (f->wanted && f->wanted < until))
+        until = f->wanted;
+    if (waits && (!until || escape < until))
+        until = escape;
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = signals, .events = POLLIN},
+                           {.fd = signal_pipe[0], .events = POLLIN},
                            {.fd = take ? update_queue_fd(c->updates) : -1, .events = POLLIN}};
     int n = poll(fds, ARRAY_SIZE(fds), clock_poll_ms(until));
     if (n > 0 && fds[1].revents)
-        chat_read_signals(c, signals);
+        chat_read_signals(c, signal_pipe[0]);
     if (n > 0 && fds[0].revents)
         chat_read_keys(c, false);
     else if (n == 0 && keys_waits(&c->keys))
@@ -259,28 +435,31 @@ static int screen_chat(const struct tui_options *o, struct error *err)
 {
     struct chat c = {
         .o = o, .query = BUF_INIT(1024), .history_at = -1, .found = -1, .review_chosen = -1};
-    int signals = -1;
+    struct sigaction action = {.sa_handler = chat_on_signal, .sa_flags = SA_RESTART};
+    struct sigaction before[ARRAY_SIZE(CAUGHT)];
+    if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return error_errno(err, errno, "cannot create a pipe");
+    for (size_t i = 0; i < ARRAY_SIZE(CAUGHT); i++)
+        sigaction(CAUGHT[i], &action, &before[i]);
     keys_init(&c.keys);
-    int r = signals_begin(&signals, err);
-    if (r == 0 && (update_queue_new(&c.updates) < 0 || editor_new(&c.editor) < 0 ||
-                   input_history_new(NULL, &c.history) < 0))
-        r = error_set(err, ENOMEM, "no memory");
-    if (r == 0)
-        r = worker_new(o, c.updates, &c.worker, err);
+    int r = update_queue_new(&c.updates) < 0 || editor_new(&c.editor) < 0 ||
+                    input_history_new(NULL, &c.history) < 0
+                ? error_set(err, ENOMEM, "no memory")
+                : worker_new(o, c.updates, &c.worker, err);
     if (r == 0)
         r = view_open(&c.view, err);
     if (r == 0) {
         _cleanup_buf_ struct buf farewell = BUF_INIT(1024);
         struct chat_entry open = {.command = &CHAT_OPEN};
         struct frames f = {0};
-        chat_set_keys(&c, true);
+        io_write_all(STDOUT_FILENO, KEYS_ON, strlen(KEYS_ON));
         chat_run(&c, &open);
         if (o->first)
             chat_submit(&c, o->first);
         c.changed = true;
         while (!c.leaving)
-            chat_wait(&c, &f, signals);
-        chat_set_keys(&c, false);
+            chat_wait(&c, &f);
+        io_write_all(STDOUT_FILENO, KEYS_OFF, strlen(KEYS_OFF));
         c.view = view_close(c.view);
         if (!c.hung_up && !c.failed && c.state.session[0] && (c.state.turns || c.has_messages)) {
             conversation_farewell(&c.state, &c.changes, &farewell);
@@ -288,7 +467,10 @@ static int screen_chat(const struct tui_options *o, struct error *err)
         }
     }
     worker_free(c.worker);
-    signals_end();
+    for (size_t i = 0; i < ARRAY_SIZE(CAUGHT); i++)
+        sigaction(CAUGHT[i], &before[i], NULL);
+    close(signal_pipe[0]);
+    close(signal_pipe[1]);
     if (c.failed) {
         *err = c.failure;
         r = c.failed;

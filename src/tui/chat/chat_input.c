@@ -1,11 +1,22 @@
-/* The input: entering it, completion, the search in the history, and the review. */
+/* What each key does: editing, entering, completion, the search in the history, and the review. */
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "chat.h"
+#include "io.h"
 #include "lines.h"
+#include "text.h"
+#include "thread.h"
 #include "banned.h"
+
+#define QUIT_WITHIN (2 * NS_PER_S)
 
 static const char KEYS_HELP[] =
     "Enter                 send; Shift-Enter, Alt-Enter or Ctrl-J start a new line\n"
@@ -22,6 +33,47 @@ static const char KEYS_HELP[] =
     "Ctrl-_, Alt-_         undo or redo an edit\n"
     "Ctrl-L, Ctrl-Z        redraw the screen; suspend hutch";
 
+/* Keys for the editor. */
+static const struct binding {
+    enum keys_code code;
+    unsigned with;
+    char letter;
+    enum edit edit;
+} BINDINGS[] = {
+    {KEYS_LEFT, 0, 0, EDIT_LEFT},
+    {KEYS_RIGHT, 0, 0, EDIT_RIGHT},
+    {KEYS_LEFT, KEYS_CTRL, 0, EDIT_WORD_LEFT},
+    {KEYS_RIGHT, KEYS_CTRL, 0, EDIT_WORD_RIGHT},
+    {KEYS_LEFT, KEYS_ALT, 0, EDIT_WORD_LEFT},
+    {KEYS_RIGHT, KEYS_ALT, 0, EDIT_WORD_RIGHT},
+    {KEYS_HOME, 0, 0, EDIT_LINE_BEGIN},
+    {KEYS_END, 0, 0, EDIT_LINE_END},
+    {KEYS_BACKSPACE, 0, 0, EDIT_DELETE_BEFORE},
+    {KEYS_BACKSPACE, KEYS_SHIFT, 0, EDIT_DELETE_BEFORE},
+    {KEYS_BACKSPACE, KEYS_ALT, 0, EDIT_KILL_WORD_BEFORE},
+    {KEYS_BACKSPACE, KEYS_CTRL, 0, EDIT_KILL_WORD_BEFORE},
+    {KEYS_DELETE, 0, 0, EDIT_DELETE},
+    {KEYS_DELETE, KEYS_CTRL, 0, EDIT_KILL_WORD},
+    {KEYS_TEXT, KEYS_CTRL, 'a', EDIT_LINE_BEGIN},
+    {KEYS_TEXT, KEYS_CTRL, 'e', EDIT_LINE_END},
+    {KEYS_TEXT, KEYS_CTRL, 'b', EDIT_LEFT},
+    {KEYS_TEXT, KEYS_CTRL, 'f', EDIT_RIGHT},
+    {KEYS_TEXT, KEYS_CTRL, 'k', EDIT_KILL_LINE_END},
+    {KEYS_TEXT, KEYS_CTRL, 'u', EDIT_KILL_LINE_BEGIN},
+    {KEYS_TEXT, KEYS_CTRL, 'w', EDIT_KILL_BLANK_BEFORE},
+    {KEYS_TEXT, KEYS_CTRL, 'y', EDIT_YANK},
+    {KEYS_TEXT, KEYS_CTRL, 't', EDIT_SWAP},
+    {KEYS_TEXT, KEYS_CTRL, '_', EDIT_UNDO},
+    {KEYS_TEXT, KEYS_CTRL | KEYS_SHIFT, '_', EDIT_UNDO},
+    {KEYS_TEXT, KEYS_ALT, '_', EDIT_REDO},
+    {KEYS_TEXT, KEYS_ALT | KEYS_SHIFT, '_', EDIT_REDO},
+    {KEYS_TEXT, KEYS_ALT, 'b', EDIT_WORD_LEFT},
+    {KEYS_TEXT, KEYS_ALT, 'f', EDIT_WORD_RIGHT},
+    {KEYS_TEXT, KEYS_ALT, 'd', EDIT_KILL_WORD},
+    {KEYS_TEXT, KEYS_ALT, '<', EDIT_BEGIN},
+    {KEYS_TEXT, KEYS_ALT, '>', EDIT_END},
+};
+
 void chat_set_text(struct chat *c, const char *text)
 {
     editor_set(c->editor, text);
@@ -29,13 +81,13 @@ void chat_set_text(struct chat *c, const char *text)
     c->changed = true;
 }
 
-void chat_edited(struct chat *c)
+/* After each edit. */
+static void chat_edited(struct chat *c)
 {
     c->history_at = -1;
     c->quit_until = 0;
     c->review_chosen = -1;
     chat_complete(c, false);
-    c->changed = true;
 }
 
 void chat_submit(struct chat *c, const char *entered)
@@ -66,28 +118,11 @@ void chat_submit(struct chat *c, const char *entered)
     chat_entry_free(&entry);
 }
 
-/* The answer to a question of a host-side tool: until it comes, nothing else can be entered. */
-static void chat_confirm(struct chat *c)
-{
-    const char *text = editor_text(c->editor, NULL, NULL);
-    bool yes = strcasecmp(text, "y") == 0 || strcasecmp(text, "yes") == 0;
-    bool no = strcasecmp(text, "n") == 0 || strcasecmp(text, "no") == 0;
-    if (!yes && !no) {
-        chat_note(c, "Type y or n and press Enter; Esc stops the turn.");
-        return;
-    }
-    editor_reset(c->editor);
-    c->confirming = false;
-    snprintf(c->busy, sizeof c->busy, yes ? "confirmed" : "refused");
-    worker_decide(c->worker, yes);
-    c->changed = true;
-}
-
 /*
  * The review: at the end of a turn with changes a panel offers to apply them, to show the diff, to
- * keep working or to undo the turn. It is in nobody's way: the user can just type the next message.
- * A letter and Enter choose, as in plain mode, or Tab and Enter on an empty input. A letter alone
- * chooses nothing: it may begin a sentence.
+ * keep working or to undo the turn. The user can ignore it and type the next message. A letter and
+ * Enter choose, as in plain mode, or Tab and Enter on an empty input. A letter alone chooses
+ * nothing: it may begin a sentence.
  */
 
 bool chat_review_is_open(const struct chat *c)
@@ -124,7 +159,7 @@ static bool chat_review_enter(struct chat *c)
     return true;
 }
 
-void chat_enter(struct chat *c)
+static void chat_enter(struct chat *c)
 {
     _cleanup_buf_ struct buf whole = BUF_INIT(EDITOR_MAX + 1u),
                              shown = BUF_INIT(EDITOR_TYPED_MAX * 2u);
@@ -132,7 +167,18 @@ void chat_enter(struct chat *c)
     struct error err = {0};
     size_t cursor;
     if (c->confirming) {
-        chat_confirm(c);
+        /* The answer to a question of a host-side tool: until it comes, nothing else can be
+         * entered. */
+        const char *text = editor_text(c->editor, NULL, NULL);
+        bool yes = strcasecmp(text, "y") == 0 || strcasecmp(text, "yes") == 0;
+        if (!yes && strcasecmp(text, "n") != 0 && strcasecmp(text, "no") != 0) {
+            chat_note(c, "Type y or n and press Enter; Esc stops the turn.");
+            return;
+        }
+        editor_reset(c->editor);
+        c->confirming = false;
+        snprintf(c->busy, sizeof c->busy, yes ? "confirmed" : "refused");
+        worker_decide(c->worker, yes);
         return;
     }
     if (chat_review_enter(c))
@@ -157,12 +203,11 @@ void chat_enter(struct chat *c)
     editor_reset(c->editor);
     chat_complete_close(c);
     c->history_at = -1;
-    c->changed = true;
     chat_submit(c, entered);
 }
 
 /* Older and newer entries replace the input; the draft comes after the newest. */
-void chat_history_move(struct chat *c, bool older)
+static void chat_history_move(struct chat *c, bool older)
 {
     if (older && editor_is_empty(c->editor) && c->n_queued > 0) {
         char *last = c->queued[--c->n_queued];
@@ -218,7 +263,7 @@ void chat_complete(struct chat *c, bool asked)
 }
 
 /* False: nothing was chosen, or the name is there already, so that Enter enters it. */
-bool chat_complete_accept(struct chat *c)
+static bool chat_complete_accept(struct chat *c)
 {
     struct completion k = c->completion;
     if (!c->completing || k.n == 0 || c->chosen < 0 || (size_t)c->chosen >= k.n)
@@ -249,7 +294,7 @@ static void search_from(struct chat *c, size_t from, bool older)
     c->found = found >= 0 || empty ? found : input_history_search(c->history, query, 0);
 }
 
-bool chat_search_press(struct chat *c, const struct press *p)
+static bool chat_search_press(struct chat *c, const struct press *p)
 {
     size_t found = c->found >= 0 ? (size_t)c->found : 0;
     char ctrl = p->code == KEYS_TEXT && p->with == KEYS_CTRL && !p->text[1] ? p->text[0] : 0;
@@ -271,4 +316,257 @@ bool chat_search_press(struct chat *c, const struct press *p)
         return cancel || p->code == KEYS_ENTER || p->code == KEYS_TAB;
     }
     return true;
+}
+
+/* Keys. */
+
+static void press_escape(struct chat *c)
+{
+    if (c->completing)
+        chat_complete_close(c);
+    else if (chat_is_busy(c))
+        chat_stop(c);
+    else if (chat_review_is_open(c))
+        c->review = false;
+    else
+        c->view->transcript.selected = TRANSCRIPT_NONE;
+}
+
+static void press_up_or_down(struct chat *c, bool up)
+{
+    if (c->completing && c->completion.n) {
+        int n = (int)c->completion.n;
+        c->chosen = (c->chosen + (up ? n - 1 : 1)) % n;
+    } else if (!editor_do(c->editor, up ? EDIT_UP : EDIT_DOWN)) {
+        chat_history_move(c, up);
+    }
+}
+
+/* Keys that scroll the transcript or select in it. */
+static bool press_scrolls(struct chat *c, const struct press *p)
+{
+    struct transcript *t = &c->view->transcript;
+    struct layout l = view_layout(c->view);
+    bool up = p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP ||
+              p->code == KEYS_HOME;
+    if (p->code == KEYS_PAGE_UP || p->code == KEYS_PAGE_DOWN)
+        transcript_page(t, &l, up ? -1 : 1);
+    else if (p->code == KEYS_WHEEL_UP || p->code == KEYS_WHEEL_DOWN)
+        transcript_scroll(t, &l, up ? -3 : 3);
+    else if ((p->code == KEYS_UP || p->code == KEYS_DOWN) && p->with & KEYS_SHIFT)
+        transcript_scroll(t, &l, up ? -1 : 1);
+    else if ((p->code == KEYS_UP || p->code == KEYS_DOWN) && p->with & (KEYS_ALT | KEYS_CTRL))
+        transcript_select(t, &l, up ? -1 : 1);
+    else if ((p->code == KEYS_HOME || p->code == KEYS_END) && p->with & KEYS_CTRL)
+        transcript_scroll(t, &l, up ? LONG_MIN : LONG_MAX);
+    else
+        return false;
+    return true;
+}
+
+/* Edits the input in $VISUAL or $EDITOR, as a temporary file, with the terminal to itself. */
+static void chat_external_editor(struct chat *c)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(EDITOR_TYPED_MAX - 1);
+    _cleanup_free_ char *line = NULL;
+    const char *tmp = getenv("TMPDIR"), *editor = getenv("VISUAL");
+    char path[256];
+    int n = snprintf(path, sizeof path, "%s/hutch-XXXXXX.md", tmp && *tmp == '/' ? tmp : "/tmp");
+    _cleanup_fd_ int fd = n < (int)sizeof path ? mkostemps(path, 3, O_CLOEXEC) : -1;
+    if (fd < 0) {
+        chat_note(c, "Cannot create a file for the editor in %s: %s", tmp ? tmp : "/tmp",
+                  strerror(errno));
+        return;
+    }
+    if (!editor || !*editor)
+        editor = getenv("EDITOR");
+    line = str_printf("%s \"$1\"", editor && *editor ? editor : "vi");
+    editor_copy(c->editor, true, &text, NULL);
+    int r = text.failed || !line ? -ENOBUFS : io_write_all(fd, text.data, text.len);
+    if (r == 0) {
+        int status = 0;
+        chat_release_terminal(c);
+        pid_t pid = fork();
+        if (pid == 0) {
+            execl("/bin/sh", "sh", "-c", line, "sh", path, (char *)NULL);
+            _exit(127);
+        }
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        chat_take_terminal(c);
+        r = pid < 0 ? -EAGAIN : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    text.len = 0;
+    if (r == 0)
+        r = io_read_file(AT_FDCWD, path, &text);
+    unlink(path);
+    while (text.len && text.data[text.len - 1] == '\n')
+        text.len--;
+    if (r == 0 && utf8_valid(text.data, text.len) && buf_cstr(&text))
+        chat_set_text(c, (const char *)text.data);
+    else if (r > 0)
+        chat_note(c, "The editor exited with status %d; the input is unchanged.", r);
+    else
+        chat_note(c, "Cannot read what the editor wrote: %s; the input is unchanged.",
+                  r < 0 ? strerror(-r) : "it is not UTF-8");
+}
+
+/* Ctrl and a letter that is not for the editor. */
+static void press_control(struct chat *c, char letter)
+{
+    struct layout l = view_layout(c->view);
+    bool after_x = c->prefix;
+    int64_t now = clock_now();
+    c->prefix = letter == 'x';
+    switch (letter) {
+    case 'c': /* stops what goes on; else clears the input; else quits, if pressed twice */
+        if (chat_is_busy(c)) {
+            chat_stop(c);
+        } else if (!editor_is_empty(c->editor)) {
+            chat_set_text(c, "");
+            chat_edited(c);
+        } else if (now < c->quit_until) {
+            c->leaving = true;
+        } else {
+            c->quit_until = now + QUIT_WITHIN;
+        }
+        break;
+    case 'd':
+        if (editor_is_empty(c->editor))
+            c->leaving = true;
+        else if (editor_do(c->editor, EDIT_DELETE))
+            chat_edited(c);
+        break;
+    case 'e':
+        if (after_x)
+            chat_external_editor(c);
+        break;
+    case 'g':
+        chat_external_editor(c);
+        break;
+    case 'j':
+        editor_insert(c->editor, "\n", 1);
+        chat_edited(c);
+        break;
+    case 'l':
+        view_resized(c->view);
+        break;
+    case 'n':
+    case 'p':
+        press_up_or_down(c, letter == 'p');
+        break;
+    case 'o':
+        transcript_toggle(&c->view->transcript, &l);
+        break;
+    case 'r':
+        chat_complete_close(c);
+        c->searching = true;
+        c->query.len = 0;
+        c->query.failed = false;
+        c->found = -1;
+        break;
+    case 'z':
+        chat_suspend(c);
+        break;
+    }
+}
+
+static void press_tab(struct chat *c, int by)
+{
+    if (chat_review_is_open(c) && editor_is_empty(c->editor)) {
+        int from = c->review_chosen < 0 && by < 0 ? 0 : c->review_chosen;
+        c->review_chosen = (from + by + REVIEW_CHOICES) % REVIEW_CHOICES;
+    } else if (c->completing && by < 0 && c->completion.n) {
+        c->chosen = (c->chosen + (int)c->completion.n - 1) % (int)c->completion.n;
+    } else if (c->completing && c->completion.n) {
+        chat_complete_accept(c);
+    } else if (by > 0) {
+        chat_complete(c, true);
+        if (c->completion.n == 1 && c->completion.wants == WANTS_NOTHING)
+            chat_complete_accept(c);
+    }
+}
+
+static void press_text(struct chat *c, const struct press *p)
+{
+    if (p->with & KEYS_ALT && (p->text[0] == 'o' || p->text[0] == 'O')) {
+        transcript_toggle_all(&c->view->transcript);
+        return;
+    }
+    /* Alt with a key that has no meaning was Esc and then the key: both look alike if typed
+     * fast. */
+    if (p->with & KEYS_ALT)
+        press_escape(c);
+    if (editor_insert(c->editor, p->text, strlen(p->text)) < 0)
+        chat_note(c, "The text is too long.");
+    chat_edited(c);
+}
+
+void chat_press(struct chat *c, const struct press *p)
+{
+    bool ctrl = p->code == KEYS_TEXT && p->with & KEYS_CTRL, accepted;
+    const struct chat_command *command;
+    const char *text;
+    size_t n;
+    c->changed = true;
+    if (c->searching && chat_search_press(c, p))
+        return;
+    c->prefix = c->prefix && ctrl;
+    if (c->prefix) { /* Ctrl-X and then Ctrl with a letter: not for the editor */
+        press_control(c, p->text[0]);
+        return;
+    }
+    if (press_scrolls(c, p))
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(BINDINGS); i++) {
+        const struct binding *b = &BINDINGS[i];
+        if (b->code != p->code || b->with != p->with || (b->letter && b->letter != p->text[0]))
+            continue;
+        if (editor_do(c->editor, b->edit))
+            chat_edited(c);
+        return;
+    }
+    switch (p->code) {
+    case KEYS_TEXT:
+        if (ctrl)
+            press_control(c, p->text[0]);
+        else
+            press_text(c, p);
+        break;
+    case KEYS_PASTE:
+        if (editor_paste(c->editor, c->keys.paste.len ? (const char *)c->keys.paste.data : "",
+                         c->keys.paste.len) < 0)
+            chat_note(c, "The pasted text is too long.");
+        else if (c->keys.cut)
+            chat_note(c, "The pasted text is longer than %u MB: only the first part was taken.",
+                      KEYS_PASTE_MAX >> 20);
+        chat_edited(c);
+        break;
+    case KEYS_ENTER:
+        if (p->with) {
+            press_control(c, 'j');
+            break;
+        }
+        /* A command that its completion makes complete is run right away. */
+        accepted = chat_complete_accept(c);
+        text = editor_text(c->editor, &n, NULL);
+        while (n > 1 && text[n - 1] == ' ')
+            n--;
+        command = n > 1 && text[0] == '/' ? chat_command_find(text + 1, n - 1) : NULL;
+        if (!accepted || (command && command->takes == ARGS_NONE))
+            chat_enter(c);
+        break;
+    case KEYS_TAB:
+        press_tab(c, p->with & KEYS_SHIFT ? -1 : 1);
+        break;
+    case KEYS_ESCAPE:
+        press_escape(c);
+        break;
+    case KEYS_UP:
+    case KEYS_DOWN:
+        press_up_or_down(c, p->code == KEYS_UP);
+        break;
+    default:
+        break;
+    }
 }

@@ -12,7 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "conversation.h"
+#include "chat.h"
 #include "text.h"
 #include "io.h"
 #include "tui.h"

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "thread.h"
-#include "worker.h"
+#include "chat.h"
 #include "banned.h"
 
 struct update_queue {

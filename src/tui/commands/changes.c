@@ -4,14 +4,15 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "json.h"
 #include "box.h"
-#include "conversation.h"
+#include "chat_command.h"
+#include "json.h"
 #include "session.h"
-#include "tui.h"
 #include "banned.h"
 
-#define PATHS_MAX 256
+#define PATHS_MAX   256
+#define FILES_MAX   20000
+#define PATIENCE_MS 2000
 
 static int undo_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
                     struct error *err)
@@ -103,7 +104,6 @@ const struct chat_command CHAT_DIFF = {.name = "diff",
 struct tally {
     struct buf *out;
     size_t done, conflicts, refused, notes;
-    const char *hint; /* the command that resolves the conflicts, if there are some */
 };
 
 static void on_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
@@ -128,88 +128,82 @@ static void on_apply_note(void *data, const char *line)
     buf_printf(t->out, "%s\n", line);
 }
 
-/* Is the path, or something in that folder, pending? */
-static bool is_pending(const struct agent_changes *pending, const char *path)
+/* Splits the PATHs of the command: they stand between blanks; a pending path with blanks in it
+ * stands alone. /apply refuses a path without a pending change in it. */
+static int apply_paths(struct conversation *c, char *text, bool apply, const char **paths,
+                       size_t *ret_n, struct error *err)
 {
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/')
-        n--;
-    for (size_t i = 0; i < pending->count; i++) {
-        const char *p = pending->items[i].path;
-        if (strncmp(p, path, n) == 0 && (p[n] == 0 || p[n] == '/'))
-            return true;
-    }
-    return false;
-}
-
-/* Applies or syncs, with the choice and the paths of the command. */
-static int apply_or_sync(struct conversation *c, const struct chat_entry *entry,
-                         struct tally *tally, struct error *err)
-{
-    const char *paths[PATHS_MAX];
     struct agent_changes pending = {0};
-    bool apply = entry->command == &CHAT_APPLY, whole = false;
-    struct tool_apply_options how = {.files = {.on_conflict = (enum apply_choice)entry->n,
-                                               .allow_git_dirs = c->o->allow_git_dirs,
-                                               .paths = paths},
-                                     .report = {.say = on_applied, .data = tally},
-                                     .note = on_apply_note,
-                                     .data = tally};
-    _cleanup_free_ char *text = entry->text ? strdup(entry->text) : NULL;
-    size_t *n = &how.files.n_paths;
-    int r = entry->text && !text ? error_set(err, ENOMEM, "no memory") : 0;
-    if (r == 0 && text)
-        r = agent_changes(c->agent, &pending, err);
-
-    /* The paths stand between blanks; a pending path with blanks in it stands alone. */
-    for (size_t i = 0; text && i < pending.count; i++)
+    bool whole = false;
+    size_t n = 0;
+    int r = agent_changes(c->agent, &pending, err);
+    for (size_t i = 0; i < pending.count; i++)
         whole = whole || strcmp(pending.items[i].path, text) == 0;
     if (whole)
-        paths[(*n)++] = text;
-    for (char *rest = whole ? NULL : text, *word;
-         *n < PATHS_MAX && (word = strsep(&rest, " \t\n"));)
+        paths[n++] = text;
+    for (char *rest = whole ? NULL : text, *word; n < PATHS_MAX && (word = strsep(&rest, " \t\n"));)
         if (*word)
-            paths[(*n)++] = word;
-    for (size_t i = 0; r == 0 && apply && i < *n; i++)
-        if (!is_pending(&pending, paths[i]))
+            paths[n++] = word;
+    for (size_t i = 0; r == 0 && apply && i < n; i++) {
+        size_t length = strlen(paths[i]), k = 0;
+        while (length > 0 && paths[i][length - 1] == '/')
+            length--;
+        for (; k < pending.count; k++) {
+            const char *p = pending.items[k].path;
+            if (strncmp(p, paths[i], length) == 0 && (p[length] == 0 || p[length] == '/'))
+                break;
+        }
+        if (k == pending.count)
             r = error_set(err, ENOENT, "no pending change in '%s'; /diff shows the changes",
                           paths[i]);
+    }
     agent_changes_free(&pending);
-    if (r == 0)
-        r = apply ? agent_apply(c->agent, &how, err)
-                  : agent_sync(c->agent, &how.files, &how.report, err);
-    if (r >= 0 && tally->conflicts)
-        tally->hint = entry->command->name;
-    return r < 0 ? r : 0;
+    *ret_n = n;
+    return r;
 }
 
-static void put_conflict_hint(const struct tally *t)
-{
-    if (t->hint)
-        buf_printf(t->out,
-                   "Resolve with /%s mine, theirs or markers, and PATH for one of them: your "
-                   "version, the box's, or both between conflict markers.\n",
-                   t->hint);
-}
-
+/* Of /apply and /sync. */
 static int apply_run(struct conversation *c, const struct chat_entry *entry,
                      struct chat_result *ret, struct error *err)
 {
-    struct tally t = {.out = &ret->text};
-    int r = apply_or_sync(c, entry, &t, err);
+    const char *paths[PATHS_MAX];
+    bool apply = entry->command == &CHAT_APPLY;
+    struct buf *out = &ret->text;
+    struct tally t = {.out = out};
+    struct tool_apply_options how = {.files = {.on_conflict = (enum apply_choice)entry->n,
+                                               .allow_git_dirs = c->o->allow_git_dirs,
+                                               .paths = paths},
+                                     .report = {.say = on_applied, .data = &t},
+                                     .note = on_apply_note,
+                                     .data = &t};
+    _cleanup_free_ char *text = entry->text ? strdup(entry->text) : NULL;
+    int r = entry->text && !text ? error_set(err, ENOMEM, "no memory") : 0;
+    if (text)
+        r = apply_paths(c, text, apply, paths, &how.files.n_paths, err);
+    if (r == 0)
+        r = apply ? agent_apply(c->agent, &how, err)
+                  : agent_sync(c->agent, &how.files, &how.report, err);
     if (r < 0)
         return r;
     size_t left = t.conflicts + t.refused;
     const char *plural = t.done == 1 ? "" : "s";
-    if (left)
-        buf_printf(&ret->text, "Applied %zu change%s; %zu not applied, still in the box.\n", t.done,
+    if (apply && left)
+        buf_printf(out, "Applied %zu change%s; %zu not applied, still in the box.\n", t.done,
                    plural, left);
+    else if (apply && t.done)
+        buf_printf(out, "Applied %zu change%s to your folder.\n", t.done, plural);
     else if (t.done)
-        buf_printf(&ret->text, "Applied %zu change%s to your folder.\n", t.done, plural);
-    put_conflict_hint(&t);
+        buf_printf(out, "Synced %zu file%s from your folder into the box.\n", t.done, plural);
+    else if (!apply && !left)
+        buf_append_str(out, "The box already has the changes of your folder.\n");
+    if (t.conflicts)
+        buf_printf(out,
+                   "Resolve with /%s mine, theirs or markers, and PATH for one of them: your "
+                   "version, the box's, or both between conflict markers.\n",
+                   entry->command->name);
     r = conversation_pending(c, ret, err);
-    if (r == 0 && !left && !t.done && !t.notes)
-        buf_append_str(&ret->text,
+    if (r == 0 && apply && !left && !t.done && !t.notes)
+        buf_append_str(out,
                        ret->changes.count ? "Nothing was applied.\n" : "No pending changes.\n");
     return r;
 }
@@ -223,22 +217,6 @@ const struct chat_command CHAT_APPLY = {.name = "apply",
                                         .busy = "applying",
                                         .run = apply_run};
 
-static int sync_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
-                    struct error *err)
-{
-    struct tally t = {.out = &ret->text};
-    int r = apply_or_sync(c, entry, &t, err);
-    if (r < 0)
-        return r;
-    if (t.done)
-        buf_printf(&ret->text, "Synced %zu file%s from your folder into the box.\n", t.done,
-                   t.done == 1 ? "" : "s");
-    else if (!t.conflicts && !t.refused)
-        buf_append_str(&ret->text, "The box already has the changes of your folder.\n");
-    put_conflict_hint(&t);
-    return conversation_pending(c, ret, err);
-}
-
 const struct chat_command CHAT_SYNC = {.name = "sync",
                                        .args = "[CHOICE] [PATH]",
                                        .help = "bring the changes of your folder into the box",
@@ -246,13 +224,9 @@ const struct chat_command CHAT_SYNC = {.name = "sync",
                                        .completes = COMPLETES_CHOICES,
                                        .flags = CHAT_CHANGES_FILES,
                                        .busy = "syncing",
-                                       .run = sync_run};
+                                       .run = apply_run};
 
-/* Names for completion. */
-
-#define FILES_MAX   20000
-#define PATIENCE_MS 2000
-
+/* The names of files, for completion. */
 static int file_names_run(struct conversation *c, const struct chat_entry *entry,
                           struct chat_result *ret, struct error *err)
 {

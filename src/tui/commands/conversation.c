@@ -4,7 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "thread.h"
-#include "conversation.h"
+#include "chat_command.h"
 #include "json.h"
 #include "session.h"
 #include "tui.h"

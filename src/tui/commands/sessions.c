@@ -6,7 +6,7 @@
 
 #include "thread.h"
 #include "json.h"
-#include "conversation.h"
+#include "chat_command.h"
 #include "history.h"
 #include "tui.h"
 #include "options.h"

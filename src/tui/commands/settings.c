@@ -7,7 +7,7 @@
 #include "net_policy.h"
 #include "cleanup.h"
 #include "thread.h"
-#include "conversation.h"
+#include "chat_command.h"
 #include "host.h"
 #include "session.h"
 #include "tui.h"
@@ -154,92 +154,73 @@ const struct chat_command CHAT_ATTEMPTS = {.name = "attempts",
                                            .takes = ARGS_ATTEMPTS,
                                            .run = attempts_run};
 
-/* The box. */
-
-static int settings_show(struct tool_session *tools, struct chat_result *ret, struct error *err)
+/* /net and /set: show or change settings of the running box. New hosts are added to those that it may
+ * reach already, since users allow them one by one. */
+static int box_settings_run(struct conversation *c, const struct chat_entry *entry,
+                            struct chat_result *ret, struct error *err)
 {
     _cleanup_box_info_ struct box_info info = {0};
-    int r = box_info(tool_session_box(tools), &info, err);
-    if (r < 0)
-        return r;
-    buf_printf(&ret->text, "net      %s\nmemory   %lluM\npids     %llu\n",
-               info.net ? info.net : "off", (unsigned long long)(info.limits.memory >> 20),
-               (unsigned long long)info.limits.pids);
-    if (info.limits.cpus > 0)
-        buf_printf(&ret->text, "cpus     %g\n", info.limits.cpus);
-    else
-        buf_append_str(&ret->text, "cpus     all\n");
-    buf_printf(&ret->text, "timeout  %llds\n", (long long)(info.limits.timeout_ns / NS_PER_S));
-    return 0;
-}
-
-/* New hosts are added to those that the box may reach already: users allow them one by one. */
-static int settings_change(struct conversation *c, struct tool_session *tools, const char *name,
-                           const char *value, struct chat_result *ret, struct error *err)
-{
     _cleanup_box_spec_ struct box_spec w;
-    char note[BOX_SPEC_NOTE];
-    const struct tool_host *host = tool_session_host(tools);
-    box_spec_init(&w, "");
-    int r = box_spec_set(&w, name, value, err);
-    if (r == 0 && !(w.fields & BOX_SET_LIVE))
-        r = error_set(err, EINVAL,
-                      "%s cannot be changed while the box runs; net, memory, cpus, pids and"
-                      " timeout can",
-                      name);
-    w.box.workspace = host ? host->workspace : NULL;
-    if (r == 0)
-        r = box_spec_resolve_groups(&w, err);
-    bool add = w.fields & BOX_SET_NET && w.box.net->adds;
-    if (r == 0)
-        r = box_adjust(tool_session_box(tools), &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
-    if (r < 0)
-        return r;
-    box_spec_note(&w, note);
-    if (note[0])
-        buf_printf(&ret->text, "%s\n", note);
-    _cleanup_buf_ struct buf note_to_model = BUF_INIT(8192);
-    buf_printf(&note_to_model, "[I changed the box: %s %s]", name, value);
-    if (!note_to_model.failed)
-        prompt_note(c->agent, (const char *)note_to_model.data, note_to_model.len);
-    return settings_show(tools, ret, err);
-}
-
-static int net_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
-                   struct error *err)
-{
+    _cleanup_buf_ struct buf to_model = BUF_INIT(8192);
     struct tool_session *tools = conversation_tools(c, err);
+    char name[32] = "net", note[BOX_SPEC_NOTE] = "";
+    const char *value = entry->text;
+    int r = 0;
     if (!tools)
         return -EIO;
-    return entry->text ? settings_change(c, tools, "net", entry->text, ret, err)
-                       : settings_show(tools, ret, err);
+    const struct tool_host *host = tool_session_host(tools);
+    struct box *box = tool_session_box(tools);
+    box_spec_init(&w, "");
+    if (value && entry->command == &CHAT_SET) {
+        size_t n = strcspn(value, " \t=");
+        snprintf(name, sizeof name, "%.*s", (int)n, value);
+        value += n + strspn(value + n, " \t=");
+        if (!*value)
+            return error_set(err, EINVAL, "/set needs a value: /set memory 4G");
+    }
+    if (value) {
+        r = box_spec_set(&w, name, value, err);
+        if (r == 0 && !(w.fields & BOX_SET_LIVE))
+            r = error_set(err, EINVAL,
+                          "%s cannot be changed while the box runs; net, memory, cpus, pids and "
+                          "timeout can",
+                          name);
+        w.box.workspace = host ? host->workspace : NULL;
+        if (r == 0)
+            r = box_spec_resolve_groups(&w, err);
+        bool add = w.fields & BOX_SET_NET && w.box.net->adds;
+        if (r == 0)
+            r = box_adjust(box, &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
+        if (r < 0)
+            return r;
+        box_spec_note(&w, note);
+        buf_printf(&to_model, "[I changed the box: %s %s]", name, value);
+        if (!to_model.failed)
+            prompt_note(c->agent, (const char *)to_model.data, to_model.len);
+    }
+    r = box_info(box, &info, err);
+    if (r < 0)
+        return r;
+    char cpus[32] = "all";
+    if (info.limits.cpus > 0)
+        snprintf(cpus, sizeof cpus, "%g", info.limits.cpus);
+    return buf_printf(&ret->text,
+                      "%s%snet      %s\nmemory   %lluM\npids     %llu\ncpus     %s\n"
+                      "timeout  %llds\n",
+                      note, note[0] ? "\n" : "", info.net ? info.net : "off",
+                      (unsigned long long)(info.limits.memory >> 20),
+                      (unsigned long long)info.limits.pids, cpus,
+                      (long long)(info.limits.timeout_ns / NS_PER_S));
 }
 
 const struct chat_command CHAT_NET = {.name = "net",
                                       .args = "[allow:H,@G | off]",
                                       .help = "show or change the hosts that the box may reach",
                                       .takes = ARGS_OPTIONAL_TEXT,
-                                      .run = net_run};
-
-static int set_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
-                   struct error *err)
-{
-    struct tool_session *tools = conversation_tools(c, err);
-    if (!tools)
-        return -EIO;
-    if (!entry->text)
-        return settings_show(tools, ret, err);
-    char name[32];
-    size_t n = strcspn(entry->text, " \t=");
-    const char *value = entry->text + n + strspn(entry->text + n, " \t=");
-    snprintf(name, sizeof name, "%.*s", (int)n, entry->text);
-    if (!*value)
-        return error_set(err, EINVAL, "/set needs a value: /set memory 4G");
-    return settings_change(c, tools, name, value, ret, err);
-}
+                                      .run = box_settings_run};
 
 const struct chat_command CHAT_SET = {.name = "set",
                                       .args = "[NAME VALUE]",
                                       .help = "show or change memory, cpus, pids, timeout",
                                       .takes = ARGS_OPTIONAL_TEXT,
-                                      .run = set_run};
+                                      .run = box_settings_run};

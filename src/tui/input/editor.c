@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lines.h"
-#include "editor.h"
+#include "input.h"
 #include "tui.h"
 #include "banned.h"
 

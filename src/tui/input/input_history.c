@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "text.h"
-#include "input_history.h"
+#include "input.h"
 #include "io.h"
 #include "json.h"
 #include "banned.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lines.h"
-#include "keys.h"
+#include "input.h"
 #include "tool_result.h"
 #include "text.h"
 #include "banned.h"

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "chat_command.h"
-#include "completion.h"
 
 static void expect(const char *said, const struct chat_command *command, unsigned n,
                    const char *text)

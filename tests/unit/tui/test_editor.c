@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "editor.h"
+#include "input.h"
 
 static struct editor *make(const char *text)
 {

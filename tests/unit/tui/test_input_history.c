@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "input_history.h"
+#include "input.h"
 
 static size_t count_entries(struct input_history *h)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "keys.h"
+#include "input.h"
 
 struct expected {
     const char *bytes;

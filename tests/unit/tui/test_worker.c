@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "worker.h"
+#include "chat.h"
 
 static void put_text(struct update_queue *q, const char *text)
 {
