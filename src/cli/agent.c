@@ -431,7 +431,7 @@ static int ask_attempts(struct ask *a, const struct run_options *o, const char *
         snprintf(a->why, sizeof a->why, "%s",
                  best < 0 ? "no attempt could be tested" : all[best].why);
     else if (all[best].test_status != 0 || all[best].failed)
-        snprintf(a->why, sizeof a->why, "the test passed in no attempt; the best one is kept");
+        snprintf(a->why, sizeof a->why, "no attempt passed the test; the best one is kept");
     return 0;
 }
 

@@ -239,7 +239,7 @@ static int box_ls_run(const struct command *self, int argc, char **argv)
         if (r == 0)
             r = box_info(b, &info, &err);
         if (r < 0 && r != -ENOENT) /* else it ended meanwhile */
-            say("the box '%s' does not answer: %s", id->text, err.text);
+            say("the box '%s' does not respond: %s", id->text, err.text);
         if (r < 0)
             continue;
         const char *mode = (size_t)info.mode < ARRAY_SIZE(modes) ? modes[info.mode] : "?";

@@ -58,7 +58,7 @@ void apply_summary(const struct apply_tally *t)
     const char *plural = done == 1 ? "" : "s";
     apply_say_choices(t);
     if (left)
-        say("applied %zu change%s; %zu left alone", done, plural, left);
+        say("applied %zu change%s; %zu not applied", done, plural, left);
     else if (done)
         say("applied %zu change%s", done, plural);
     else if (!t->notes)
@@ -77,7 +77,7 @@ int apply_box(struct box *box, const struct apply_options *files, uint64_t disk)
     if (left < 0)
         return interrupt_signal() ? 128 + interrupt_signal() : say_failure(&err);
     apply_summary(&tally);
-    return interrupt_signal() ? 128 + interrupt_signal() : left ? 1 : 0;
+    return left ? 1 : 0;
 }
 
 /* Prints one line of a diff to a terminal, with nothing in it that the terminal would obey. */
@@ -229,7 +229,7 @@ static int box_apply_run(const struct command *self, int argc, char **argv)
         return status;
     status = interrupt_watch(&err) < 0 ? say_failure(&err) : apply_box(words.box, &words.files, 0);
     box_close(words.box);
-    return status;
+    return interrupt_signal() ? 128 + interrupt_signal() : status;
 }
 
 const struct command_body COMMAND_BOX_APPLY = {
@@ -238,7 +238,7 @@ const struct command_body COMMAND_BOX_APPLY = {
     .notes =
         "With PATHs, applies only those and what is below them. Where you and the box changed "
         "different lines of a text, both changes are merged. Other files that you changed since "
-        "the box read them are conflicts: they are listed and left alone, and the exit status is "
+        "the box read them are conflicts: they are listed and not applied, and the exit status is "
         "1; choose with --on-conflict. Commits that cannot be fast-forwarded go to refs/hutch/ID.",
     .run = box_apply_run};
 

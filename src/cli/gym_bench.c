@@ -117,7 +117,9 @@ static int bench_find_solution(struct bench *b, struct error *err)
 {
     const struct task *t = b->setup.task;
     if (t->solution.count == 0)
-        return error_set(err, EINVAL, "%s has no solution as patches; use --agent random", t->name);
+        return error_set(err, EINVAL,
+                         "the solution of %s is not a list of patches; use --agent random",
+                         t->name);
     b->solution = calloc(t->solution.count + 1, sizeof *b->solution);
     if (!b->solution)
         return error_set(err, ENOMEM, "no memory");

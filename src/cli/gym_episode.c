@@ -72,9 +72,9 @@ static void episode_put_step(const struct episode *t, const struct gym_step *s)
         s->truncated ? json_string_value(json_object_get(s->info, "reason")) : NULL;
     const char *trouble = json_string_value(json_object_get(s->info, "trouble"));
     if (reason)
-        printf("     cut off: %s\n", say_clean(reason, text, sizeof text));
+        printf("     truncated: %s\n", say_clean(reason, text, sizeof text));
     if (trouble)
-        printf("     trouble: %s\n", say_clean(trouble, text, sizeof text));
+        printf("     problem: %s\n", say_clean(trouble, text, sizeof text));
 }
 
 static void episode_on_step(void *data, const struct gym_step *s)

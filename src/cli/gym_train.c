@@ -195,7 +195,7 @@ static int train_settle_names(struct gym_options *o, const struct task *t,
         return 0;
     if (access(names->checkpoint, F_OK) < 0)
         return error_set(err, ENOENT,
-                         "there is no %s to resume from; run it without --resume to start over",
+                         "there is no %s: nothing to resume; run it without --resume to start over",
                          names->checkpoint);
     o->checkpoint = names->checkpoint;
     return 0;

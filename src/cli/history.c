@@ -324,7 +324,7 @@ static int history_export_run(const struct command *self, int argc, char **argv)
 }
 
 static const struct option EXPORT_OPTIONS[] = {
-    {"format", 0, "md|html", "output format", "as FILE ends, else md", OPTION_ALWAYS,
+    {"format", 0, "md|html", "output format", "by the suffix of FILE, else md", OPTION_ALWAYS,
      offsetof(struct export_options, format), option_parse_string},
     {"output", 'o', "FILE", "write to this file", "stdout", OPTION_ALWAYS,
      offsetof(struct export_options, output), option_parse_string},

@@ -269,9 +269,9 @@ static int doctor_run(const struct command *self, int argc, char **argv)
     else if (!starts)
         printf("\nBoxes cannot start on this host until the above is fixed.\n");
     else if (missing)
-        printf("\nBoxes start on this host; %zu of the above could be better.\n", missing);
+        printf("\nBoxes start on this host; %zu of the above are missing or degraded.\n", missing);
     else
-        printf("\nBoxes start on this host with every protection.\n");
+        printf("\nBoxes start on this host with all protections.\n");
     json_decref(list);
     return starts ? 0 : 1;
 }

@@ -96,7 +96,7 @@ static bool mcp_stdio_wait(struct mcp_stdio *d)
         if (n == 0 && !d->box_ended && mcp_server_idle(d->server, 0) &&
             box_tick(d->tools.box, &err) < 0) {
             d->box_ended = true;
-            say("%s; every further call fails", err.text);
+            say("%s; all further calls will fail", err.text);
         }
     }
 }
@@ -155,14 +155,13 @@ static int mcp_settle_changes(const struct run_options *o, struct box *b)
 static const char *mcp_instructions(const struct run_options *o)
 {
     if (o->box_id)
-        return WHERE ". The resource hutch://diff shows what was changed there and is not applied "
-                     "yet." USE;
+        return WHERE ". The resource hutch://diff shows the changes that are not applied yet." USE;
     if (o->spec.box.mode == BOX_COW)
-        return WHERE ". Files that you change are changed in the sandbox only, until the user "
-                     "applies the changes; the resource hutch://diff shows them." USE;
+        return WHERE ". Your changes stay in the sandbox until the user applies them; the "
+                     "resource hutch://diff shows them." USE;
     if (o->spec.box.mode == BOX_DIRECT)
-        return WHERE ". Files that you change there are changed in the user's folder at once." USE;
-    return WHERE ", where nothing can be changed." USE;
+        return WHERE ". Your changes reach the user's folder immediately." USE;
+    return WHERE ", which is read-only." USE;
 }
 
 static int mcp_stdio_open(struct run_options *o, struct mcp_stdio *d, struct tool_cache *cache,

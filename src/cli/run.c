@@ -153,7 +153,8 @@ const struct command_body COMMAND_RUN = {
     .options = {{RUN_OPTIONS, FOR_RUN}, {BOX_OPTIONS, BOX_OPTION_NEW}},
     .notes =
         "Sizes are 512M, 2G; times are 250ms, 30s, 5m, or none. The exit status is the command's; "
-        "128+N if signal N killed it; 124 if a time limit did; 125 if the box could not be made; "
+        "128+N if signal N killed it; 124 if a time limit did; 125 if the box could not be "
+        "created; "
         "126 if the command could not be started, 127 if it was not found; 1 if --apply left "
         "conflicts.",
     .run = run_run};

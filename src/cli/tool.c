@@ -109,7 +109,7 @@ static int tool_list(struct run_options *o)
     if (o->markdown) {
         _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
         if (tool_markdown(&page) < 0)
-            return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
+            return say_failure(&(struct error){.code = ENOMEM, .text = "no memory"});
         output_write(page.data, page.len);
         return 0;
     }

@@ -119,11 +119,11 @@ static int trust_run(const struct command *self, int argc, char **argv)
 #define AT(member) offsetof(struct trust_options, member)
 
 static const struct option TRUST_OPTIONS[] = {
-    {"list", 0, NULL, "list the folders you decided about", NULL, OPTION_ALWAYS, AT(list),
+    {"list", 0, NULL, "list the folders that you trusted or refused", NULL, OPTION_ALWAYS, AT(list),
      option_parse_flag},
     {"show", 0, NULL, "show what the files of DIR would set, without trusting them", NULL,
      OPTION_ALWAYS, AT(show), option_parse_flag},
-    {"revoke", 0, "DIR", "delete the decision about this folder", NULL, OPTION_ALWAYS, AT(revoke),
+    {"revoke", 0, "DIR", "forget the decision about this folder", NULL, OPTION_ALWAYS, AT(revoke),
      option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, AT(json), option_parse_flag},
     {0},

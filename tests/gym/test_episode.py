@@ -64,7 +64,7 @@ def test_an_episode_is_cut_at_its_limit(user_cli, calc):
     steps, sums = user_cli.episode("--task", calc, "--agent", "greedy", "--max-steps", "2")
     assert sums["calls"] == 2 and steps[-1]["truncated"] and not steps[-1]["terminated"]
     text = user_cli.run("episode", "--task", calc, "--agent", "greedy", "--max-steps", "2").stdout
-    assert "cut off: the episode has reached its limit of steps" in text
+    assert "truncated: the episode has reached its limit of steps" in text
 
 
 def test_a_recorded_episode_is_replayed(cli, calc):

@@ -52,7 +52,7 @@ def test_the_last_step_tells_why_tests_were_not_heard_of(user_cli, scratch):
     task = calc_task.write(Path(scratch) / "leaves" / "calc")
     (task / "src" / "calc.py").write_text("import os\nos._exit(0)\n")
     done = user_cli.run("episode", "--task", task, "--agent", "random", "--max-steps", "1")
-    assert "     trouble: the run ended before its tests did, with exit code 0" in done.stdout
+    assert "     problem: the run ended before its tests did, with exit code 0" in done.stdout
 
 
 def test_a_task_that_cannot_be_solved(user_cli, scratch):

@@ -115,7 +115,7 @@ def test_mistakes_are_told_in_one_line(user_cli, calc):
             (["--alpha", "x"], 2, "is not a number from 0 to 1"),
             (["--episodes", "0"], 2, "is not a number of 1 or more"),
             (["--episodes", "1000001"], 2, "at most 1000000"),
-            (["--out", "nowhere", "--resume"], 125, "there is no nowhere/checkpoint.json to resume from"),
+            (["--out", "nowhere", "--resume"], 125, "there is no nowhere/checkpoint.json: nothing to resume"),
             (["--out", "file/x"], 125, "cannot make the folder file/x")]:
         done = user_cli.run("train", "--task", calc, *words, status=status)
         assert text in done.stderr and done.stderr.count("\n") == 1 and done.stdout == "", done

@@ -269,7 +269,7 @@ def test_changes_of_the_same_line_are_a_conflict_with_a_choice(boxes, folder):
     assert done.returncode == 1 and done.stderr.splitlines() == [
         "hutch: conflict: a.txt: it changed in your folder since the box read it",
         f"hutch: choose with 'hutch box apply {one} --on-conflict mine|theirs|markers [PATH...]'",
-        "hutch: applied 0 changes; 1 left alone"]
+        "hutch: applied 0 changes; 1 not applied"]
     assert (folder / "a.txt").read_text() == lines(1, 2, "mine", 4, 5)
 
 

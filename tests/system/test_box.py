@@ -359,7 +359,7 @@ def test_apply(boxes):
     done = boxes("apply", one)
     assert (done.returncode, done.stdout) == (1, "")
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("hutch: conflict: mine: ") and lines[-1] == "hutch: applied 2 changes; 1 left alone"
+    assert lines[0].startswith("hutch: conflict: mine: ") and lines[-1] == "hutch: applied 2 changes; 1 not applied"
     assert (boxes.box.workspace / "old").read_text() == "after\n"
     assert (boxes.box.workspace / "new").read_text() == "new\n"
     assert (boxes.box.workspace / "mine").read_text() == "edited meanwhile\n"

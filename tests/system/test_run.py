@@ -187,7 +187,7 @@ def test_apply_with_a_conflict(box):
     assert running.returncode == 1
     lines = stderr.decode().splitlines()
     assert lines[0].startswith("hutch: conflict: mine: ")
-    assert lines[-1] == "hutch: applied 1 change; 1 left alone"
+    assert lines[-1] == "hutch: applied 1 change; 1 not applied"
     assert (box.workspace / "mine").read_text() == "edited meanwhile\n"
     assert (box.workspace / "new").read_text() == "new\n"
 

@@ -359,8 +359,8 @@ static int display_editor(struct chat *c, const struct view_status *status)
         in.n_choices = REVIEW_CHOICES;
         in.chosen = editor_is_empty(c->editor) ? c->review_chosen : chat_review_letter(c);
     } else if (c->n_queued) {
-        snprintf(title, sizeof title,
-                 "%zu queued, sent when this turn ends; Up brings the last one back", c->n_queued);
+        snprintf(title, sizeof title, "%zu queued, sent when this turn ends; Up edits the last one",
+                 c->n_queued);
         in.title = title;
         in.choices = (const char *const *)c->queued;
         in.n_choices = c->n_queued < QUEUED_SHOWN ? c->n_queued : QUEUED_SHOWN;

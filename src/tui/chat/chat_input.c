@@ -538,7 +538,7 @@ void chat_press(struct chat *c, const struct press *p)
                          c->keys.paste.len) < 0)
             chat_note(c, "The pasted text is too long.");
         else if (c->keys.cut)
-            chat_note(c, "The pasted text is longer than %u MB: only the first part was taken.",
+            chat_note(c, "The pasted text is longer than %u MB: only the first part was inserted.",
                       KEYS_PASTE_MAX >> 20);
         chat_edited(c);
         break;

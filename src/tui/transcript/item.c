@@ -108,7 +108,7 @@ static void item_set_body(struct item *it, const char *text, size_t n)
     line = memchr(tail, '\n', BODY_MAX / 2 - 1);
     tail = line ? line + 1 : tail + utf8_cut_start((const uint8_t *)tail, BODY_MAX / 2);
     item_append(it, text, (size_t)(head - text), true);
-    snprintf(note, sizeof note, "%s… %td bytes not kept …\n", head[-1] == '\n' ? "" : "\n",
+    snprintf(note, sizeof note, "%s… %td bytes omitted …\n", head[-1] == '\n' ? "" : "\n",
              tail - head);
     item_append(it, note, strlen(note), true);
     item_append(it, tail, (size_t)(text + n - tail), true);

@@ -402,9 +402,10 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
                 t->items[i]->state = CALL_STOPPED;
                 t->items[i]->stale = true;
             }
-        transcript_note(t, e->why                        ? e->why
-                           : e->stop == MODEL_REFUSAL    ? "The model refused to answer."
-                           : e->stop == MODEL_MAX_TOKENS ? "The answer was cut off: token limit."
+        transcript_note(t, e->why                     ? e->why
+                           : e->stop == MODEL_REFUSAL ? "The model refused to answer."
+                           : e->stop == MODEL_MAX_TOKENS
+                               ? "The answer was cut off at the token limit."
                            : e->stop == MODEL_WINDOW_EXCEEDED ? "The context window is full."
                                                               : NULL);
         break;

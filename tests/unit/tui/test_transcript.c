@@ -340,7 +340,7 @@ static void test_text_is_bounded(void **state)
     const struct lines *lines = item_lines(t.items[t.count - 1], &l);
     for (size_t i = 0; i < lines->count; i++)
         lines_plain(lines, i, &b);
-    assert_non_null(strstr(buf_cstr(&b), "bytes not kept …"));
+    assert_non_null(strstr(buf_cstr(&b), "bytes omitted …"));
     transcript_clear(&t);
     free(output);
 }
