@@ -179,11 +179,11 @@ class Box:
         where = str(workspace or self.workspace)
         return [*self.caller.prefix, str(self.program), "run", "-w", where, *map(str, opts), "--", *map(str, argv)]
 
-    def hutch(self, *args, input=None, timeout=60, env=None, cwd=None, pass_fds=()):
+    def hutch(self, *args, input=None, timeout=180, env=None, cwd=None, pass_fds=()):
         """Any subcommand, run to its end."""
         return self._finish([*self.caller.prefix, str(self.program), *map(str, args)], input, timeout, env, cwd, pass_fds)
 
-    def run(self, *argv, opts=(), workspace=None, input=None, timeout=60, env=None, cwd=None, pass_fds=()):
+    def run(self, *argv, opts=(), workspace=None, input=None, timeout=180, env=None, cwd=None, pass_fds=()):
         """One command in a fresh box, run to its end. Fails the test if the box could not be made."""
         done = self._finish(self.command(*argv, opts=opts, workspace=workspace), input, timeout, env, cwd, pass_fds)
         if done.returncode == 125 and "hutch:" in done.stderr:
@@ -288,7 +288,7 @@ def end_all(pids):
             pass
 
 
-def wait_until(condition, seconds=10.0, what="condition"):
+def wait_until(condition, seconds=60.0, what="condition"):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()

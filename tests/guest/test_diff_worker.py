@@ -151,7 +151,7 @@ def test_deep_tree(world):
     assert world.call("FETCH", PATH="d/" * 4096 + "leaf")[0] == "RESULT"
     kind, fields, _, _ = world.copy()
     assert kind == "RESULT", fields
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     world.stack()
     assert [len(e["PATH"]) for e in world.changes()] == [2 * 4096 + 4]
 
@@ -164,7 +164,7 @@ def test_many_entries(world):
     began = time.monotonic()
     assert len(world.changes()) == 30000
     assert world.copy()[0] == "RESULT"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_planted_marks_have_no_effect(world):

@@ -258,8 +258,8 @@ def test_background_commands_are_watched_between_calls(connect, box):
         return [pid for pid in harness.descendants(server.process.pid) if "tail" in harness.describe(pid)]
 
     server.call("bash", background=True, command="head -c 300M /dev/zero | tail -c 300M | sleep 1000")
-    harness.wait_until(hogs, what="it has begun")
-    harness.wait_until(lambda: not hogs(), 30, what="it was ended")
+    harness.wait_until(hogs, 60, what="it has begun")
+    harness.wait_until(lambda: not hogs(), 60, what="it was ended")
     assert server.is_alive()
 
 

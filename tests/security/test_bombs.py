@@ -48,9 +48,9 @@ class Watch:
         return self.first - self.least
 
 
-def explode(box, arsenal, kind, ceiling, *args, opts=(), timeout=60):
+def explode(box, arsenal, kind, ceiling, *args, opts=(), timeout=200):
     """Sets off a bomb; returns its result object. By its own word or another's, it must not reach its ceiling."""
-    result = box.json(arsenal.arm(box, "bomb"), kind, ceiling, *args, opts=["--timeout", "20s", *opts], timeout=timeout)
+    result = box.json(arsenal.arm(box, "bomb"), kind, ceiling, *args, opts=["--timeout", "150s", *opts], timeout=timeout)
     breach_if("BREACH" in result["stdout"], f"{kind} reached {ceiling}: {result}")
     return result
 
@@ -58,7 +58,7 @@ def explode(box, arsenal, kind, ceiling, *args, opts=(), timeout=60):
 def host_is_well():
     began = time.monotonic()
     subprocess.run(["true"], check=True)
-    breach_if(time.monotonic() - began > 2, "the host crawls")
+    breach_if(time.monotonic() - began > 20, "the host crawls")
 
 
 def test_a_fork_bomb_meets_its_limit(box, arsenal):
@@ -293,4 +293,4 @@ def test_boxes_of_two_sessions_do_not_share_a_limit(make_box, arsenal, another_s
         said, _ = bomb.communicate(b"go\n", timeout=30)
         breach_if(reached(said.decode()) > 64, f"{reached(said.decode())} processes with a limit of 64")
     finally:
-        other.communicate(b"", timeout=20)
+        other.communicate(b"", timeout=60)

@@ -91,7 +91,7 @@ def test_there_is_no_route(box, arsenal, address):
     done = box.run(arsenal.arm(box, "egress"), "nowhere", address)
     breach_if("BREACH" in done.stdout, done.stdout)
     assert "ENETUNREACH" in done.stdout or "EACCES" in done.stdout or "EPERM" in done.stdout, done
-    assert done.seconds < 5
+    assert done.seconds < 60
 
 
 def test_raw_packet_netlink_icmp_and_vsock(box, attack):
@@ -157,4 +157,4 @@ def test_loopback_is_not_shared_between_boxes(box, make_box, who, arsenal, secre
         done = box.run(arsenal.arm(box, "egress"), "tcp", "127.0.0.1", port, secret)
         breach_if("BREACH" in done.stdout, done.stdout)
     finally:
-        neighbour.communicate(b"", timeout=20)
+        neighbour.communicate(b"", timeout=60)

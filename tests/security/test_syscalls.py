@@ -47,7 +47,7 @@ def run_on_terminal(box, command):
         except OSError:
             break
         said += data
-    process.wait(timeout=10)
+    process.wait(timeout=60)
     os.close(master)
     return said.decode(errors="replace")
 

@@ -87,7 +87,7 @@ def session(arsenal, tests, weaken):
         del env["HUTCH_WEAKEN"]
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-rs",
                            *[str(HERE / test) for test in tests]],
-                          capture_output=True, text=True, errors="replace", env=env, cwd=harness.REPO, timeout=400, check=False)
+                          capture_output=True, text=True, errors="replace", env=env, cwd=harness.REPO, timeout=1200, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -63,7 +63,7 @@ class Store:
         if ids:
             self.box.hutch("box", "rm", *ids, timeout=120)
 
-    def wait_until_empty(self, seconds=30):
+    def wait_until_empty(self, seconds=120):
         harness.wait_until(lambda: not self.names(), seconds, f"an empty {self.folder}: {self.names()}")
 
 
@@ -214,13 +214,13 @@ open("/tmp/end").read()
     store.box.put("map.py", script)
     process = subprocess.Popen([*store.box.caller.prefix, store.box.program, "box", "exec", box, "--", "python3", "map.py"],
                                env=store.box.env, cwd="/")
-    harness.wait_until(lambda: store.sh(box, "test -p /tmp/go").returncode == 0, 30)
+    harness.wait_until(lambda: store.sh(box, "test -p /tmp/go").returncode == 0, 120)
     time.sleep(0.05)  # so that the file is older than the clock's tick, and is shared if nobody looks closer
     assert store.box.hutch("box", "snapshot", box).returncode == 0
     store.sh(box, "echo >/tmp/go")
-    harness.wait_until(lambda: store.sh(box, "test -e /tmp/done").returncode == 0, 30)
+    harness.wait_until(lambda: store.sh(box, "test -e /tmp/done").returncode == 0, 120)
     assert store.box.hutch("box", "snapshot", box).returncode == 0
-    harness.wait_until(lambda: store.sh(box, "test -p /tmp/end").returncode == 0, 30)
+    harness.wait_until(lambda: store.sh(box, "test -p /tmp/end").returncode == 0, 120)
     store.sh(box, "echo >/tmp/end")
     process.wait(30)
     assert store.box.hutch("box", "restore", box, "s2").returncode == 0
@@ -239,7 +239,7 @@ def test_the_limit_is_not_exceeded_by_much(store):
     assert used(store.folder) < 2200 * MIB
     done = store.sh(box, "rm /tmp/fill && echo freed")
     assert done.stdout == "freed\n", done
-    harness.wait_until(lambda: store.sh(box, FILL.format(50)).returncode == 0, 30, "a box with room again")
+    harness.wait_until(lambda: store.sh(box, FILL.format(50)).returncode == 0, 120, "a box with room again")
 
 
 RESERVE = r"""
@@ -302,7 +302,7 @@ def test_a_host_whose_disk_fills_up_stops_the_box(make_box, ext4, name):
     folder = box.caller.own(mount / "store" if (mount / "store").mkdir(0o700) is None else None)
     store = Store(box, folder)
     process = box.start("sh", "-c", "touch /tmp/x; echo ready; sleep 60", opts=["--json", "--disk", "1100M"])
-    harness.wait_until(store.names, 30, "a store")
+    harness.wait_until(store.names, 120, "a store")
     fs = os.statvfs(mount)
     subprocess.run(["fallocate", "-l", str(fs.f_bavail * fs.f_frsize - 50 * MIB), mount / "host"], check=True)
     out, _ = process.communicate(timeout=50)
@@ -322,7 +322,7 @@ def test_deleted_files_that_are_held_open_stop_at_the_free_space_of_the_host(mak
     result = box.json("sh", "-c", script, opts=["--disk", "1100M"], timeout=120)
     assert result["killed_by"] == "disk", result
     assert store.names() == []
-    harness.wait_until(lambda: store.free() > before - 50 * MIB, 30, "the space is free again")
+    harness.wait_until(lambda: store.free() > before - 50 * MIB, 120, "the space is free again")
 
 
 def test_a_project_quota_limits_the_box_exactly(make_box, ext4):
@@ -415,7 +415,7 @@ def test_stores_without_an_owner_are_removed_at_the_next_start(store):
     lock = os.open(alive, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     assert store.box.run("true", opts=["--disk", "2G"]).returncode == 0
-    harness.wait_until(lambda: not dead.exists(), 30, "the abandoned store is gone")
+    harness.wait_until(lambda: not dead.exists(), 120, "the abandoned store is gone")
     assert (alive / "file").exists() and (other / "file").exists()
     os.close(lock)
 
@@ -452,7 +452,7 @@ def test_the_box_ends_when_nothing_watches_its_disk(store):
     for pid in harness.descendants():
         if Path(f"/proc/{pid}/comm").exists() and Path(f"/proc/{pid}/comm").read_text() == "box-store\n":
             os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: store.sh(box, "true").returncode == 125, 30, "a box that has ended")
+    harness.wait_until(lambda: store.sh(box, "true").returncode == 125, 120, "a box that has ended")
     store.remove()
     assert store.box.run("true", opts=["--disk", "2G"]).returncode == 0
     store.wait_until_empty()  # the next one swept it
