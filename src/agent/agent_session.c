@@ -379,6 +379,7 @@ static int agent_make_system_prompt(struct agent *a, struct error *err)
                                       .workspace = box->workspace,
                                       .start = a->options.resume ? NULL : a->options.start,
                                       .unattended = a->options.unattended,
+                                      .pristine = a->box->pristine && a->box->plain,
                                       .trouble = agent_note_trouble,
                                       .data = a};
     return system_prompt(a->tools, &o, &a->system, err);

@@ -1,6 +1,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ask.h"
 #include "encoding.h"
@@ -133,6 +134,11 @@ int system_prompt(struct tool_session *s, const struct system_prompt_options *o,
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         struct error why = {0};
         char note[100];
+        /* A look at the name spares a request to the guest. */
+        _cleanup_free_ char *path =
+            o->pristine && o->workspace ? str_printf("%s/%s", o->workspace, names[i]) : NULL;
+        if (path && access(path, F_OK) < 0 && errno == ENOENT)
+            continue;
         struct instructions one = {.path = (char *)names[i], .text = BUF_INIT(INSTRUCTIONS_MAX)};
         int r = guestfile_read(s, names[i], &one.text, NULL, &why);
         one.cut = r == -EFBIG; /* as much as fits was read */

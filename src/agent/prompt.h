@@ -29,6 +29,7 @@ struct system_prompt_options {
     const char *workspace; /* its folder on the host; or NULL */
     const char *start;     /* folder of the workspace that the shell begins in; NULL: its top */
     bool unattended;       /* nobody can answer a question */
+    bool pristine;         /* the box shows the workspace as the host has it */
     /* Something a person should know: AGENTS.md was cut, say. */
     void (*trouble)(void *data, const char *text);
     void *data;
