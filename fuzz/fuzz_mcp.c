@@ -8,8 +8,8 @@
 
 #include "compose.h"
 #include "keeper.h"
+#include "mcp.h"
 #include "rpc.h"
-#include "mcp_server.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -27,7 +27,7 @@ static void check_one(struct tally *t, json_t *message)
 }
 
 /* The server sends one message at a time. */
-static int take(void *data, uint64_t to, const json_t *message)
+static int take(void *data, const json_t *message)
 {
     struct tally *t = data;
     size_t i;
@@ -49,7 +49,7 @@ static void settle(struct mcp_server *s, uint8_t which)
              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
              "\"protocolVersion\":\"%s\"}}",
              versions[which % 8]);
-    mcp_server_take(s, 0, text, strlen(text));
+    mcp_server_take(s, text, strlen(text));
 }
 
 /* How many answers with an id a line must get; what is cancelled, or in a batch, is not counted
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (n == 0)
         return 0;
     require(box || keeper_attach(&(struct registry_id){"nowhere0"}, &box, &err) == 0);
-    require(tool_session_new(box, NULL, &session, &err) == 0);
+    require(tool_session_new(box, &session, &err) == 0);
     struct mcp_options how = {.session = session, .send = take, .data = &tally};
     require(mcp_server_new(&how, &server, &err) == 0);
     settle(server, data[0]);
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     n--;
     while (rpc_take(&in, &text, &n, &line) > 0) {
         wanted += expected(line.data, line.size, &sure);
-        mcp_server_take(server, 0, line.data, line.size);
+        mcp_server_take(server, line.data, line.size);
     }
     require(mcp_server_idle(server, -1));
     require(!sure || tally.answers == wanted);

@@ -8,7 +8,6 @@
 
 #include "client.h"
 #include "text.h"
-#include "upstream.h"
 #include "banned.h"
 
 static void check_tool(const struct upstream_tool *t)

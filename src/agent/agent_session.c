@@ -306,7 +306,7 @@ static int agent_add_tools(struct agent *a, struct error *err)
     struct config config = {0};
     struct model_spec spec = {0};
     struct error why = {0};
-    int r = tool_session_new(a->box->box, "main", &a->tools, err);
+    int r = tool_session_new(a->box->box, &a->tools, err);
     if (r == 0)
         r = agent_set_host(a, err);
     if (r == 0)

@@ -59,7 +59,7 @@ static int trial_test(struct trial *t, struct error *err)
     struct tool_result result = TOOL_RESULT_INIT;
     int r = workbox_fork(t->agent->box, NULL, &fork, err);
     if (r == 0)
-        r = tool_session_new(fork->box, "main", &session, err);
+        r = tool_session_new(fork->box, &session, err);
     if (r == 0) {
         _cleanup_json_ json_t *input = json_pack("{s:s}", "command", t->of->test);
         struct tool_request q = {

@@ -8,7 +8,6 @@
 #include "instructions.h"
 #include "io.h"
 #include "prompt.h"
-#include "tool_result.h"
 #include "banned.h"
 
 #define PROMPT_MAX (SYSTEM_FILE_MAX + (INSTRUCTIONS_FOLDERS + 4) * 2 * INSTRUCTIONS_MAX)

@@ -22,7 +22,7 @@
 
 #include "ask.h"
 #include "encoding.h"
-#include "git_repo.h"
+#include "git.h"
 #include "io.h"
 #include "json.h"
 #include "relpath.h"
@@ -57,7 +57,7 @@ int workbox_new(const struct box_options *o, struct workbox **ret, struct error 
     w->mode = o->mode;
     w->pristine = w->plain = true;
     struct box_options with = *o;
-    git_box_prepare(&with, true, &w->git);
+    git_box_prepare(&with, &w->git);
     int r = keeper_begin(&with, &life, &w->hearing, err);
     if (r < 0) {
         workbox_free(w, false);
@@ -486,7 +486,7 @@ int workbox_load(struct workbox *w, int folder, const char *name, struct error *
     if (text == MAP_FAILED)
         return error_errno(err, errno, "cannot read the saved changes");
     w->pristine = false;
-    int missing = tool_session_new(w->box, "main", &s, err);
+    int missing = tool_session_new(w->box, &s, err);
     if (missing == 0)
         missing = patch_load(s, text, text + st.st_size, &names, err);
     tool_session_free(s);

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <pwd.h>
 #include <signal.h>
@@ -109,6 +110,19 @@ int io_open_beneath(const char *folder, const char *path, struct stat *ret_st)
     if (fd < 0 || fstat(fd, ret_st) < 0)
         return -errno;
     return S_ISREG(ret_st->st_mode) ? TAKE_FD(fd) : -EINVAL;
+}
+
+size_t io_folder_with(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    for (size_t n = strlen(folder); n > 0; n -= n > 0) {
+        if (snprintf(path, sizeof path, "%.*s/%s", (int)n, folder, name) < (int)sizeof path &&
+            access(path, F_OK) == 0)
+            return n;
+        while (n > 0 && folder[n - 1] != '/')
+            n--;
+    }
+    return 0;
 }
 
 int io_write_file(int dirfd, const char *path, const char *text)

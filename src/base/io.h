@@ -31,6 +31,9 @@ int io_read_file(int dirfd, const char *path, struct buf *b);
  * folder only (-EXDEV), and nothing waits. A descriptor, or -EINVAL: not a regular file. */
 int io_open_beneath(const char *folder, const char *path, struct stat *ret_st);
 
+/* Bytes of the nearest folder at or above `folder` that holds an entry `name`; 0: none does. */
+size_t io_folder_with(const char *folder, const char *name);
+
 /* Writes a short string to an existing file such as those of /proc and cgroupfs, in one write. */
 int io_write_file(int dirfd, const char *path, const char *text);
 

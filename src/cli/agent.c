@@ -15,7 +15,7 @@
 
 #include "agent.h"
 #include "cli.h"
-#include "git_repo.h"
+#include "git.h"
 #include "text.h"
 #include "io.h"
 #include "run_options.h"

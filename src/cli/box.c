@@ -37,7 +37,7 @@ static int box_new_run(const struct command *self, int argc, char **argv)
     if (box_spec_resolve(&o.spec, &err) < 0)
         return say_failure(&err);
     run_options_say_notes(&o);
-    git_box_prepare(&o.spec.box, true, &git);
+    git_box_prepare(&o.spec.box, &git);
     if (keeper_start(&o.spec.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
         return say_failure(&err);
     if (git.worktree.needed) {

@@ -15,7 +15,7 @@
 #include "text.h"
 #include "probe.h"
 #ifdef HUTCH_AGENT
-#include "mcp_tools.h"
+#include "mcp.h"
 #endif
 #include "banned.h"
 

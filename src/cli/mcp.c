@@ -12,10 +12,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cache.h"
 #include "cli.h"
-#include "git_repo.h"
-#include "mcp_server.h"
+#include "git.h"
+#include "mcp.h"
 #include "net_policy.h"
 #include "rpc.h"
 #include "run_options.h"
@@ -63,7 +62,7 @@ static bool mcp_stdio_write(const struct mcp_stdio *d)
     return true;
 }
 
-static int mcp_stdio_send(void *data, uint64_t to, const json_t *message)
+static int mcp_stdio_send(void *data, const json_t *message)
 {
     struct mcp_stdio *d = data;
     const uint64_t one = 1;
@@ -116,9 +115,9 @@ static void mcp_stdio_serve(struct mcp_stdio *d)
         struct rpc_line line;
         for (int r; (r = rpc_take(&in, &data, &n, &line)) != 0;) {
             if (r > 0)
-                mcp_server_take(d->server, 0, line.data, line.size);
+                mcp_server_take(d->server, line.data, line.size);
             else
-                mcp_server_refuse(d->server, 0, "the message is longer than 16 MiB");
+                mcp_server_refuse(d->server, "the message is longer than 16 MiB");
         }
     }
     if (ended)
@@ -176,8 +175,9 @@ static int mcp_stdio_open(struct run_options *o, struct mcp_stdio *d, struct too
     int r = tool_open(o, NULL, &d->tools, err);
     if (r < 0)
         return r;
-    if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))
+    if (o->cache && !cache)
         return error_set(err, ENOMEM, "no memory for the cache");
+    tool_session_set_cache(d->tools.session, cache);
     struct mcp_options how = {.session = d->tools.session,
                               .open_world = o->box_id || o->spec.box.net->reaches_out,
                               .instructions = mcp_instructions(o),

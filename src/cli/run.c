@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "exec_result.h"
 #include "git_box.h"
+#include "io.h"
 #include "keeper.h"
 #include "registry.h"
 #include "run_options.h"
@@ -135,14 +136,15 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (box_spec_resolve(&o.spec, &err) < 0)
         return say_failure(&err);
     run_options_say_notes(&o);
-    _cleanup_git_box_ struct git_box git;
-    git_box_prepare(&o.spec.box, false, &git);
+    _cleanup_git_box_ struct git_box git = {0};
+    if (o.spec.box.workspace && io_folder_with(o.spec.box.workspace, ".git"))
+        git_box_prepare(&o.spec.box, &git);
     o.spec.box.one_shot = !o.apply && !git.worktree.needed; /* else git runs in the box, too */
     _cleanup_box_ struct box *b = NULL;
     if (interrupt_watch(&err) < 0 || box_begin(&o.spec.box, &b, &err) < 0)
         return say_failure(&err);
     registry_tidy(); /* while the box is being made */
-    if (git_box_install(&git, b, &err) < 0)
+    if (git.worktree.needed && git_box_install(&git, b, &err) < 0)
         return say_failure(&err);
     struct box_command command = {.argv = argv + used, .last = !o.json && !o.apply};
     return exec_and_report(b, &o, &command, false);

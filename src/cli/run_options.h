@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "box_options_parse.h"
-#include "host.h"
+#include "session.h"
 
 /* Bits of option.where. */
 #define FOR_RUN  1u

@@ -41,7 +41,7 @@ static int tool_open_box(struct run_options *o, struct tool_open *t, struct erro
     _cleanup_git_box_ struct git_box git = {0};
     int r = box_spec_resolve(&o->spec, err);
     if (r == 0)
-        git_box_prepare(&o->spec.box, true, &git);
+        git_box_prepare(&o->spec.box, &git);
     o->spec.box.adjustable = true; /* for request_network */
     if (r == 0)
         r = box_begin(&o->spec.box, &t->box, err);
@@ -62,7 +62,7 @@ int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct 
     *ret = (struct tool_open){0};
     int r = tool_open_box(o, ret, err);
     if (r == 0)
-        r = tool_session_new(ret->box, "main", &ret->session, err);
+        r = tool_session_new(ret->box, &ret->session, err);
     host.clone_max = o->box_id ? 0 : o->spec.box.limits.disk;
     if (confirm)
         host.confirm = *confirm;

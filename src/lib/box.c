@@ -36,7 +36,7 @@ int box_handle(struct box *box, hutch_box **ret, struct error *err)
     b->box = box;
     pthread_mutex_init(&b->owner, NULL);
     pthread_mutex_init(&b->lock, NULL);
-    int r = tool_session_new(box, "main", &b->session, err);
+    int r = tool_session_new(box, &b->session, err);
     if (r < 0)
         box_handle_free(b);
     else
@@ -57,8 +57,8 @@ static int box_open_handle(const char *text, hutch_box **ret, struct error *err)
     if (r == 0)
         r = box_spec_resolve(&w, err);
     _cleanup_git_box_ struct git_box git = {0};
-    if (r == 0)
-        git_box_prepare(&w.box, false, &git);
+    if (r == 0 && w.box.workspace && io_folder_with(w.box.workspace, ".git"))
+        git_box_prepare(&w.box, &git);
     if (r == 0)
         r = box_open(&w.box, &box, err);
     if (r == 0)

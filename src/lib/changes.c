@@ -11,7 +11,7 @@
 #include "entry.h"
 #include "lib_box.h"
 #include "tool_apply.h"
-#include "tool_result.h"
+#include "tool.h"
 #include "banned.h"
 
 #define DIFF_MAX (256u << 20)

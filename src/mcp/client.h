@@ -1,8 +1,8 @@
 /*
  * The client's connection with one MCP server.
  *
- * The server is a program that hutch starts and speaks to through pipes (client_pipe.c), or it has
- * a URL (client_http.c). A thread per connection moves the messages and hands each answer to the
+ * The server is a program that hutch starts and speaks to through pipes, or it has a URL
+ * (client_http.c). A thread per connection moves the messages and hands each answer to the
  * caller that waits for it; any number of threads may call at once. The server is not trusted:
  * nothing that it sends or leaves undone blocks a caller for longer than its timeout, or takes more
  * memory than the limits here.
@@ -20,8 +20,6 @@
 #include "tool.h"
 
 #define MCP_CLIENT_QUEUE_MAX  (36u << 20) /* bytes that wait until the server reads them */
-#define MCP_CLIENT_FLOOD_MAX  (64u << 20) /* bytes in a row that answer no request */
-#define MCP_CLIENT_NOISE_MAX  1000        /* lines that are not JSON */
 #define MCP_CLIENT_STDERR_MAX 4096        /* bytes that are kept for messages: the last */
 
 struct client_options {
@@ -72,8 +70,7 @@ struct waiter {
     json_t *result;
     struct error failure;
     bool progressed;
-    char *message;         /* the server's last words about its progress; or NULL */
-    int64_t next_progress; /* the caller's: when it next passes progress on */
+    char *message; /* the server's last words about its progress; or NULL */
     struct waiter *next;
 };
 
@@ -106,6 +103,7 @@ struct client {
     const struct client_transport *transport;
     const struct client_options *options; /* while it is being opened */
     pthread_t thread;
+    bool threaded;
     struct client_pipe pipe;
     struct client_http *http;
     uint64_t unanswered; /* bytes since the last answer; the thread's */
@@ -139,5 +137,55 @@ void client_take_malformed(struct client *c, const char *why);
 /* Fails the caller that waits for this answer. */
 void client_fail(struct client *c, const json_t *id, const struct error *why);
 
-/* One line of a program's stdout. -EPROTO if the connection must end. (client_pipe.c) */
+/* One line of a program's stdout. -EPROTO if the connection must end. */
 int client_take_line(struct client *c, const char *line, size_t n, struct error *err);
+
+/*
+ * --- upstream.c: the MCP servers of the configuration ---
+ *
+ * hutch offers their tools as `server.tool`. A server is started when its tools are first asked for,
+ * and again, a few times, should it end.
+ */
+#define UPSTREAM_TOOLS_MAX 1000
+
+struct upstream;
+
+/* A tool of a server, as it is offered. Tools that have gone are kept: a call may be running. */
+struct upstream_tool {
+    struct tool tool; /* the first member: what frontends get */
+    struct upstream *upstream;
+    char *name;   /* server.tool */
+    char *remote; /* the server's own name for it */
+    char *title, *summary, *input, *output;
+    struct upstream_tool *next;
+};
+
+struct upstream {
+    char *name;
+    json_t *settings; /* the member of mcpServers */
+    int64_t timeout_ns;
+    pthread_mutex_t lock; /* guards what follows */
+    /* the last is the current one; those before are dead, but may be in use */
+    struct client **clients;
+    size_t n_clients;
+    size_t starts;        /* tried in a row */
+    int64_t started;      /* the last time */
+    struct error failure; /* of the last start */
+    bool listed;
+    struct upstream_tool *kept;
+    size_t n_kept;
+    struct upstream_tool *tools[UPSTREAM_TOOLS_MAX]; /* as they are now, in the server's order */
+    size_t n_tools;
+    struct buf trouble; /* about tools that were left out: lines */
+};
+
+/* Borrows both; NULL without memory. */
+struct upstream *upstream_new(const char *name, json_t *settings);
+struct upstream *upstream_free(struct upstream *u);
+
+/* Parts of it that are fuzzed: one page of the list, with the cursor of the next as a new string
+ * (NULL after the last); and the answer to tools/call. */
+int upstream_take_page(struct upstream *u, const json_t *page, char **ret_cursor,
+                       struct error *err);
+int upstream_take_result(const struct upstream_tool *t, const json_t *answer, struct tool_result *r,
+                         struct error *err);

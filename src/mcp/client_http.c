@@ -88,73 +88,25 @@ struct client_http {
     size_t queue_bytes;
 };
 
-/* --- URL and headers --- */
-
-static CURLU *url_parse(const char *url)
-{
-    CURLU *u = curl_url();
-    if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK)
-        return u;
-    curl_url_cleanup(u);
-    return NULL;
-}
-
-static char *url_part(CURLU *u, CURLUPart part)
-{
-    char *text = NULL;
-    return curl_url_get(u, part, &text, CURLU_DEFAULT_PORT) == CURLUE_OK ? text : NULL;
-}
-
-/* A new string: the URL without what may be a secret. */
-static char *url_shown(const char *url)
+/* A new string: scheme, host, port and with `path` the path of a URL, without what may be a secret.
+ * NULL if it is not a URL. */
+static char *url_text(const char *url, bool path)
 {
     static const CURLUPart PARTS[] = {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT,
                                       CURLUPART_PATH};
-    CURLU *u = url_parse(url);
-    if (!u)
-        return strdup("an invalid URL");
-    char *part[ARRAY_SIZE(PARTS)];
-    for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
-        part[i] = url_part(u, PARTS[i]);
-    char *shown = str_printf("%s://%s:%s%s", part[0] ? part[0] : "", part[1] ? part[1] : "",
-                             part[2] ? part[2] : "", part[3] ? part[3] : "");
+    char *part[ARRAY_SIZE(PARTS)] = {0}, *text = NULL;
+    CURLU *u = curl_url();
+    if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK) {
+        for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
+            if (curl_url_get(u, PARTS[i], &part[i], CURLU_DEFAULT_PORT) != CURLUE_OK)
+                part[i] = NULL;
+        text = str_printf("%s://%s:%s%s", part[0] ? part[0] : "", part[1] ? part[1] : "",
+                          part[2] ? part[2] : "", path && part[3] ? part[3] : "");
+    }
     for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
         curl_free(part[i]);
     curl_url_cleanup(u);
-    return shown;
-}
-
-static bool url_same_origin(const char *a, const char *b)
-{
-    static const CURLUPart PARTS[] = {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT};
-    CURLU *one = url_parse(a), *other = url_parse(b);
-    bool same = one && other;
-    for (size_t i = 0; same && i < ARRAY_SIZE(PARTS); i++) {
-        char *left = url_part(one, PARTS[i]), *right = url_part(other, PARTS[i]);
-        same = left && right && strcasecmp(left, right) == 0;
-        curl_free(left);
-        curl_free(right);
-    }
-    curl_url_cleanup(one);
-    curl_url_cleanup(other);
-    return same;
-}
-
-static int headers_add(struct curl_slist **list, const char *name, const json_t *value,
-                       struct error *err)
-{
-    const char *text = json_string_value(value);
-    for (size_t i = 0; i < ARRAY_SIZE(RESERVED); i++)
-        if (strcasecmp(name, RESERVED[i]) == 0)
-            return error_set(err, EINVAL, "headers.%s: hutch sets this header itself", name);
-    for (const char *at = text; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(err, EINVAL,
-                             "headers.%s: its value has a line end or control character", name);
-    /* libcurl takes a colon without a value as "do not send"; a semicolon sends it empty. */
-    int r =
-        *text ? http_headers_add(list, "%s: %s", name, text) : http_headers_add(list, "%s;", name);
-    return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    return text;
 }
 
 /* --- requests --- */
@@ -290,44 +242,39 @@ static void request_fail(struct http_request *q, int code, const char *fmt, ...)
         c->http->over = why;
 }
 
-/* The handshake's answer: session and version go with all that follows. */
-static void request_take_handshake(struct http_request *q, const json_t *result)
-{
-    struct client_http *h = q->client->http;
-    const json_t *said = json_object_get(result, "protocolVersion");
-    const char *version = json_is_string(said) && !rpc_has_nul(said) ? json_string_value(said) : "";
-    struct curl_header *session = NULL;
-    free(h->version);
-    free(h->session);
-    h->version = h->session = NULL;
-    if (*version && strspn(version, "0123456789-") == strlen(version) && strlen(version) <= 32)
-        h->version = strdup(version);
-    if (curl_easy_header(q->easy, "Mcp-Session-Id", 0, CURLH_HEADER, -1, &session) != CURLHE_OK)
-        return;
-    size_t n = strlen(session->value), visible = 0;
-    while (session->value[visible] > 0x20 && session->value[visible] < 0x7f)
-        visible++;
-    if (n && n == visible && n <= SESSION_MAX)
-        h->session = strdup(session->value);
-}
-
 /* Hands one message to the client, and notes whether it is the answer that this request is for. */
 static void request_take_message(struct http_request *q, json_t *value)
 {
+    struct client_http *h = q->client->http;
     struct rpc_message m;
     rpc_look(value, &m);
     bool is_answer =
         (m.kind == RPC_RESULT || m.kind == RPC_ERROR) && q->id && json_equal(m.id, q->id);
-    if (is_answer && q->initialize && m.kind == RPC_RESULT)
-        request_take_handshake(q, m.result);
-    if (m.kind != RPC_INVALID && client_take(q->client, value, &q->client->http->over) == 0 &&
-        is_answer) {
-        q->answered = true;
-        q->due = clock_now() + LINGER_NS;
-        if (q->in_order) /* what follows need not wait for the end of the stream */
-            q->client->http->waiting = false;
-        q->in_order = false;
+    if (is_answer && q->initialize && m.kind == RPC_RESULT) {
+        /* The handshake's: session and version go with all that follows. */
+        const json_t *said = json_object_get(m.result, "protocolVersion");
+        const char *version =
+            json_is_string(said) && !rpc_has_nul(said) ? json_string_value(said) : "";
+        struct curl_header *session = NULL;
+        free(h->version);
+        free(h->session);
+        h->version = h->session = NULL;
+        if (*version && strspn(version, "0123456789-") == strlen(version) && strlen(version) <= 32)
+            h->version = strdup(version);
+        size_t visible = 0;
+        if (curl_easy_header(q->easy, "Mcp-Session-Id", 0, CURLH_HEADER, -1, &session) == CURLHE_OK)
+            while (session->value[visible] > 0x20 && session->value[visible] < 0x7f)
+                visible++;
+        if (visible && !session->value[visible] && visible <= SESSION_MAX)
+            h->session = strdup(session->value);
     }
+    if (m.kind == RPC_INVALID || client_take(q->client, value, &h->over) < 0 || !is_answer)
+        return;
+    q->answered = true;
+    q->due = clock_now() + LINGER_NS;
+    if (q->in_order) /* what follows need not wait for the end of the stream */
+        h->waiting = false;
+    q->in_order = false;
 }
 
 /* What cannot be parsed is ignored: if it was meant as an answer, the request ends without one. */
@@ -405,11 +352,12 @@ static bool request_follow(struct http_request *q)
         request_fail(q, EREMOTEIO, "it redirects in circles, or nowhere");
         return false;
     }
-    if (!url_same_origin(q->url, to)) {
-        _cleanup_free_ char *shown = url_shown(to);
+    _cleanup_free_ char *from = url_text(q->url, false), *origin = url_text(to, false);
+    if (!from || !origin || strcasecmp(from, origin) != 0) {
+        _cleanup_free_ char *shown = url_text(to, true);
         request_fail(q, EREMOTEIO,
                      "it redirects to %s; if that is right, put that URL into the configuration",
-                     shown ? shown : "another host");
+                     shown ? shown : "an invalid URL");
         return false;
     }
     char *url = strdup(to);
@@ -508,21 +456,26 @@ static int http_open(struct client *c, const struct client_options *o, struct er
     h->queue_end = &h->queue;
     h->timeout_ms = (long)(o->timeout_ns / NS_PER_MS);
     h->url = strdup(o->url);
-    h->shown = url_shown(o->url);
+    h->shown = url_text(o->url, true);
     h->multi = curl_multi_init();
-    if (!h->url || !h->shown || !h->multi)
+    if (!h->url || !h->multi)
         return error_set(err, ENOMEM, "no memory");
-    CURLU *u = url_parse(o->url);
-    bool valid =
-        u && (strncasecmp(o->url, "https://", 8) == 0 || strncasecmp(o->url, "http://", 7) == 0);
-    curl_url_cleanup(u);
-    if (!valid)
+    if (!h->shown ||
+        (strncasecmp(o->url, "https://", 8) != 0 && strncasecmp(o->url, "http://", 7) != 0))
         return error_set(err, EINVAL, "\"url\" must start with https:// or http://");
     json_object_foreach((json_t *)o->headers, name, value)
     {
-        int r = headers_add(&h->headers, name, value, err);
-        if (r < 0)
-            return r;
+        const char *text = json_string_value(value);
+        for (size_t i = 0; i < ARRAY_SIZE(RESERVED); i++)
+            if (strcasecmp(name, RESERVED[i]) == 0)
+                return error_set(err, EINVAL, "headers.%s: hutch sets this header itself", name);
+        for (const char *at = text; *at; at++)
+            if ((unsigned char)*at < ' ' || *at == 0x7f)
+                return error_set(err, EINVAL,
+                                 "headers.%s: its value has a line end or control character", name);
+        /* libcurl takes a colon without a value as "do not send"; a semicolon sends it empty. */
+        if (http_headers_add(&h->headers, *text ? "%s: %s" : "%s;%s", name, text) < 0)
+            return error_set(err, ENOMEM, "no memory");
     }
     return 0;
 }
@@ -582,24 +535,6 @@ static void http_take_queue(struct client *c)
     }
 }
 
-/* Starts requests whose time has come, and ends streams that were answered a while ago. Returns the
- * milliseconds until the next is due, or negative. */
-static int http_run_due(struct client_http *h)
-{
-    int64_t now = clock_now();
-    int wait = IDLE_MS;
-    for (struct http_request *q = h->requests, *next; q; q = next) {
-        next = q->next;
-        if (q->due <= now && q->easy && q->answered)
-            request_ended(q, CURLE_OK);
-        else if (q->due <= now && !q->easy && request_start(q) < 0)
-            return -ENOMEM;
-        else if (q->due > now && clock_poll_ms(q->due) < wait)
-            wait = clock_poll_ms(q->due);
-    }
-    return wait;
-}
-
 static int http_step(struct client *c, struct error *err)
 {
     struct client_http *h = c->http;
@@ -607,9 +542,20 @@ static int http_step(struct client *c, struct error *err)
     CURLMsg *m;
     uint64_t count;
     int n;
+    int64_t now = clock_now();
+    int wait = IDLE_MS;
     http_take_queue(c);
-    int wait = http_run_due(h);
-    if (wait < 0 || curl_multi_perform(h->multi, &n) != CURLM_OK)
+    /* Start requests whose time has come, and end streams that were answered a while ago. */
+    for (struct http_request *q = h->requests, *next; q; q = next) {
+        next = q->next;
+        if (q->due <= now && q->easy && q->answered)
+            request_ended(q, CURLE_OK);
+        else if (q->due <= now && !q->easy && request_start(q) < 0)
+            return error_set(err, ENOMEM, "no memory");
+        else if (q->due > now && clock_poll_ms(q->due) < wait)
+            wait = clock_poll_ms(q->due);
+    }
+    if (curl_multi_perform(h->multi, &n) != CURLM_OK)
         return error_set(err, ENOMEM, "no memory");
     while ((m = curl_multi_info_read(h->multi, &n))) {
         struct http_request *q = NULL;
@@ -628,32 +574,20 @@ static int http_step(struct client *c, struct error *err)
     return 0;
 }
 
-static size_t http_ignore(char *data, size_t size, size_t n, void *unused)
-{
-    return size * n;
-}
-
-/* Tells the server that the session is over. It need not care. */
-static void http_delete_session(struct client *c)
-{
-    struct http_request *q = request_new(c, HTTP_LISTEN);
-    if (q && request_start(q) == 0) {
-        curl_multi_remove_handle(c->http->multi, q->easy);
-        curl_easy_setopt(q->easy, CURLOPT_CUSTOMREQUEST, "DELETE");
-        curl_easy_setopt(q->easy, CURLOPT_WRITEFUNCTION, http_ignore);
-        curl_easy_setopt(q->easy, CURLOPT_TIMEOUT_MS, DELETE_MS);
-        curl_easy_perform(q->easy);
-    }
-    request_free(q);
-}
-
 static void http_close(struct client *c, bool stop, struct error *why)
 {
     struct client_http *h = c->http;
     if (!h)
         return;
-    if (h->session && !h->over.code)
-        http_delete_session(c);
+    /* Tell the server that the session is over. It need not care. */
+    struct http_request *bye = h->session && !h->over.code ? request_new(c, HTTP_LISTEN) : NULL;
+    if (bye && request_start(bye) == 0) {
+        curl_multi_remove_handle(h->multi, bye->easy);
+        curl_easy_setopt(bye->easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+        curl_easy_setopt(bye->easy, CURLOPT_TIMEOUT_MS, DELETE_MS);
+        curl_easy_perform(bye->easy);
+    }
+    request_free(bye);
     pthread_mutex_lock(&c->lock);
     struct http_request *lists[] = {h->requests, h->queue};
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -4,7 +4,7 @@
 
 #include "json.h"
 #include "rpc.h"
-#include "tool_result.h"
+#include "tool.h"
 #include "banned.h"
 
 void rpc_reader_free(struct rpc_reader *r)

@@ -1,11 +1,11 @@
-/* Shared by the files of the MCP server (server*.c). */
+/* Shared by server.c and server_resources.c. */
 #pragma once
 
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "mcp.h"
 #include "rpc.h"
-#include "mcp_server.h"
 
 /* The revisions of the protocol, in order. */
 enum mcp_version {
@@ -37,14 +37,14 @@ struct mcp_request;
 
 /* Flags of a method. */
 #define MCP_EARLY     1u /* also before initialize */
-#define MCP_THREAD    2u /* takes its time: in a thread of its own */
+#define MCP_THREAD    2u /* may take long: in a thread of its own */
 #define MCP_CACHEABLE 4u /* its result says how long it holds, since 2026-07-28 */
 
 struct mcp_method {
     const char *name;
     enum mcp_version first, last;
     unsigned flags;
-    /* In the thread that takes messages: looks at the params and takes a place in the order. 0, or
+    /* In the thread that takes messages: checks the params and takes a place in the order. 0, or
      * negative with the problem set. May be NULL. */
     int (*begin)(struct mcp_request *q, struct mcp_problem *p);
     /* The result, an object; NULL with the problem set. */
@@ -54,19 +54,17 @@ struct mcp_method {
 /* The answers to one batch, sent together when the last is there. Guarded by the server's lock. */
 struct mcp_batch {
     json_t *answers;
-    size_t pending; /* requests that are still without, and one while it is being taken */
-    uint64_t from;
+    size_t pending; /* requests that are not answered, and one while the batch is being taken */
 };
 
 struct mcp_request {
     struct mcp_server *server;
     const struct mcp_method *method;
     enum mcp_version version;
-    uint64_t from;
     json_t *id, *params; /* params: an object, or NULL */
     struct mcp_batch *batch;
     int cancel;     /* an eventfd */
-    bool cancelled; /* nobody wants an answer; guarded by the server's lock */
+    bool cancelled; /* the client wants no answer; guarded by the server's lock */
     bool listed;    /* among the server's requests; likewise */
     /* the call of a tool, or of one of the server's own */
     struct tool_request call;
@@ -78,38 +76,16 @@ struct mcp_request {
     LIST_ENTRY(mcp_request) all;
 };
 
-LIST_HEAD(mcp_requests, mcp_request);
-
-struct mcp_server {
-    struct mcp_options options;
-    enum mcp_version version; /* what initialize settled; of the thread that takes messages */
-    pthread_mutex_t sending;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t ended;
-    struct mcp_requests requests; /* that have a thread */
-    size_t n_requests;
-    int level; /* of log messages that the client wants */
-};
-
-/* server.c. Messages are taken over; NULL is dropped. */
-int mcp_send(struct mcp_server *s, uint64_t to, json_t *message);
-void mcp_log(struct mcp_request *q, const char *level, const char *text);
-
 /* A member of params that must be a string. NULL with the problem set. */
 const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_problem *p);
 
 /* Takes the place of q->call in the order. */
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);
 
-/* server_tools.c. mcp_page gives the part of a list that the request's cursor asks for: {name:
- * items, "nextCursor": …}. It takes the items over. NULL with the problem set if the cursor is not
- * ours. */
-#define MCP_PAGE 200
+/* The part of a list that the request's cursor asks for: {name: items, "nextCursor": …}. Takes the
+ * items over. NULL with the problem set if the cursor is not ours. */
 json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
                  struct mcp_problem *p);
-json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p);
-int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p);
-json_t *mcp_call_tool(struct mcp_request *q, struct mcp_problem *p);
 
 /* server_resources.c */
 int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p);

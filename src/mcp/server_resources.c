@@ -94,25 +94,9 @@ static int workspace_read(struct tool_call *c, struct error *err)
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX + 1);
     int r = ask_collect(&a, &c->result->image, &frame, err);
     if (r == -EFBIG)
-        error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool", path,
+        error_set(err, EFBIG, "%s is longer than %u bytes; read parts of it with read_file", path,
                   BYTES_MAX);
     return r < 0 ? workspace_fail(c, err) : 0;
-}
-
-/* An entry of a folder (a name with its mode), or of the tree (a path with its kind). One that is
- * not UTF-8 is left out: JSON cannot hold it. */
-static void entries_add(json_t *entries, const struct wire_frame *f)
-{
-    struct wire_field name;
-    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
-    uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
-    bool folder = S_ISDIR(mode) || kind == 'd', file = S_ISREG(mode) || kind == 'f';
-    if ((wire_find(f, WIRE_K_NAME, &name) || wire_find(f, WIRE_K_PATH, &name)) &&
-        utf8_valid(name.data, name.size) && !memchr(name.data, 0, name.size))
-        json_array_append_new(entries, json_pack("{s:s%, s:I, s:b, s:b}", "name",
-                                                 (const char *)name.data, name.size, "size",
-                                                 (json_int_t)wire_find_u64(f, WIRE_K_SIZE, 0),
-                                                 "folder", folder, "file", file));
 }
 
 /* The entries of a folder, or of the whole workspace. */
@@ -131,9 +115,22 @@ static int workspace_list(struct tool_call *c, struct error *err)
     json_t *entries = json_array();
     c->result->data = json_pack("{s:o}", "entries", entries);
     int r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0)
-        if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX)
-            entries_add(entries, &frame);
+    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0) {
+        /* An entry of a folder (a name with its mode), or of the tree (a path with its kind). One
+         * that is not UTF-8 is left out: JSON cannot hold it. */
+        struct wire_field name;
+        mode_t mode = (mode_t)wire_find_u64(&frame, WIRE_K_MODE, 0);
+        uint64_t kind = wire_find_u64(&frame, WIRE_K_KIND, 0);
+        bool folder = S_ISDIR(mode) || kind == 'd', file = S_ISREG(mode) || kind == 'f';
+        if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX &&
+            (wire_find(&frame, WIRE_K_NAME, &name) || wire_find(&frame, WIRE_K_PATH, &name)) &&
+            utf8_valid(name.data, name.size) && !memchr(name.data, 0, name.size))
+            json_array_append_new(entries,
+                                  json_pack("{s:s%, s:I, s:b, s:b}", "name",
+                                            (const char *)name.data, name.size, "size",
+                                            (json_int_t)wire_find_u64(&frame, WIRE_K_SIZE, 0),
+                                            "folder", folder, "file", file));
+    }
     return r < 0 ? workspace_fail(c, err) : 0;
 }
 
@@ -209,16 +206,24 @@ static void *resource_problem(const struct mcp_request *q, struct tool_result *r
     return mcp_problem(p, said, "%s", buf_cstr(&r->text));
 }
 
-static json_t *resources_all(const struct mcp_request *q, const json_t *entries)
+int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
-    json_t *all = json_array(), *entry;
+    return resource_begin(q, &WORKSPACE_LIST, NULL, p);
+}
+
+json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
+{
+    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
+    json_t *all, *entry;
     size_t i;
-    json_array_append_new(
-        all,
-        json_pack("{s:s, s:s, s:s, s:s, s:s*}", "uri", DIFF_URI, "name", "diff", "description",
+    tool_finish(q->turn, &r);
+    if (r.failed)
+        return resource_problem(q, &r, p);
+    all =
+        json_pack("[{s:s, s:s, s:s, s:s, s:s*}]", "uri", DIFF_URI, "name", "diff", "description",
                   "What was changed in the workspace and is not applied yet, as a git diff.",
-                  "mimeType", DIFF_MIME, "title", q->version >= MCP_2025_06_18 ? "Changes" : NULL));
-    json_array_foreach(entries, i, entry)
+                  "mimeType", DIFF_MIME, "title", q->version >= MCP_2025_06_18 ? "Changes" : NULL);
+    json_array_foreach(json_object_get(r.data, "entries"), i, entry)
     {
         _cleanup_buf_ struct buf uri = BUF_INIT(URI_MAX);
         const char *name = json_get_string(entry, "name");
@@ -229,21 +234,7 @@ static json_t *resources_all(const struct mcp_request *q, const json_t *entries)
         json_array_append_new(
             all, json_pack("{s:s, s:s, s:O*}", "uri", buf_cstr(&uri), "name", name, "size", size));
     }
-    return all;
-}
-
-int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
-{
-    return resource_begin(q, &WORKSPACE_LIST, NULL, p);
-}
-
-json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
-{
-    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
-    tool_finish(q->turn, &r);
-    return r.failed
-               ? resource_problem(q, &r, p)
-               : mcp_page(q, "resources", resources_all(q, json_object_get(r.data, "entries")), p);
+    return mcp_page(q, "resources", all, p);
 }
 
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p)
@@ -302,30 +293,23 @@ json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
                      shown->len);
 }
 
-/* The value that is being typed: `src/ma` is completed from the names in `src`. */
-static const char *completion_typed(const struct mcp_request *q)
-{
-    const json_t *argument = json_object_get(q->params, "argument");
-    return json_get_string(argument, "value");
-}
-
 int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
 {
-    const json_t *ref = json_object_get(q->params, "ref"),
-                 *argument = json_object_get(q->params, "argument");
-    const char *uri = json_get_string(ref, "uri");
-    const char *name = json_get_string(argument, "name");
+    const json_t *argument = json_object_get(q->params, "argument");
+    const char *uri = json_get_string_or(json_object_get(q->params, "ref"), "uri", "");
+    const char *typed = json_get_string(argument, "value"), *path = NULL;
     _cleanup_buf_ struct buf folder = BUF_INIT(URI_MAX);
-    if (!uri || strcmp(uri, TEMPLATE) != 0 || !name || strcmp(name, "path") != 0 ||
-        !completion_typed(q)) {
+    if (strcmp(uri, TEMPLATE) != 0 || !typed ||
+        strcmp(json_get_string_or(argument, "name", ""), "path") != 0) {
         mcp_problem(p, RPC_INVALID_PARAMS,
                     "params: only the 'path' of the resource template %s is completed", TEMPLATE);
         return -EINVAL;
     }
-    const char *slash = strrchr(completion_typed(q), '/');
+    /* `src/ma` is completed from the names in `src`. */
+    const char *slash = strrchr(typed, '/');
     buf_append_str(&folder, "./");
-    buf_append(&folder, completion_typed(q), slash ? (size_t)(slash - completion_typed(q)) : 0);
-    const char *path = buf_cstr(&folder);
+    buf_append(&folder, typed, slash ? (size_t)(slash - typed) : 0);
+    path = buf_cstr(&folder);
     if (!path) {
         mcp_problem(p, RPC_INVALID_PARAMS, "params.argument.value is too long");
         return -EINVAL;
@@ -333,33 +317,23 @@ int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
     return resource_begin(q, &WORKSPACE_LIST, path, p);
 }
 
-/* The names that begin with what was typed behind the last slash; folders with a slash, to go on
- * from. */
-static json_t *completion_matches(const struct mcp_request *q, const json_t *entries)
+json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p)
 {
-    const char *text = completion_typed(q), *slash = strrchr(text, '/'),
-               *last = slash ? slash + 1 : text;
+    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
+    const char *typed = json_get_string(json_object_get(q->params, "argument"), "value");
+    const char *slash = strrchr(typed, '/'), *last = slash ? slash + 1 : typed;
     json_t *values = json_array(), *entry;
     size_t i, n = 0;
-    json_array_foreach(entries, i, entry)
+    tool_finish(q->turn, &r);
+    json_array_foreach(json_object_get(r.data, "entries"), i, entry)
     {
         const char *name = json_get_string(entry, "name");
         if (strncmp(name, last, strlen(last)) != 0 || n++ >= VALUES_MAX)
             continue;
-        _cleanup_buf_ struct buf value = BUF_INIT(URI_MAX);
-        buf_append(&value, text, (size_t)(last - text));
-        buf_append_str(&value, name);
-        buf_append_str(&value, json_get_bool(entry, "folder") ? "/" : "");
-        json_array_append_new(values, json_stringn((const char *)value.data, value.len));
+        /* A folder ends with a slash, to continue from there. */
+        json_array_append_new(values, json_sprintf("%.*s%s%s", (int)(last - typed), typed, name,
+                                                   json_get_bool(entry, "folder") ? "/" : ""));
     }
-    return json_pack("{s:o, s:I, s:b}", "values", values, "total", (json_int_t)n, "hasMore",
-                     n > VALUES_MAX);
-}
-
-json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p)
-{
-    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
-    tool_finish(q->turn, &r);
-    return json_pack("{s:o}", "completion",
-                     completion_matches(q, json_object_get(r.data, "entries")));
+    return json_pack("{s:{s:o, s:I, s:b}}", "completion", "values", values, "total", (json_int_t)n,
+                     "hasMore", n > VALUES_MAX);
 }

@@ -12,20 +12,188 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "exec_result.h"
-#include "host.h"
-#include "kept_output.h"
 #include "session.h"
 #include "text.h"
 #include "thread.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define LOOK_FIRST_MS    10
 #define LOOK_MOST_MS     250
 #define KILL_PATIENCE    (5 * NS_PER_S)
 #define INPUT_PIECE      (512u << 10)
+#define OUTPUT_FOLDER    "/tmp/.hutch/output"
+#define FILE_PATIENCE_MS 5000
+#define TICK_NS          (500 * NS_PER_MS)
+#define LINE_SHOWN       64u
+#define LINE_SEARCH      (KEPT_OUTPUT_MAX / 8) /* how far back a cut looks for the end of a line */
 #define LOOK_PATIENCE_MS 2000 /* of a caller who only wants to know whether it runs */
+
+/* --- the output of a command, see tool_text.h --- */
+
+void kept_output_init(struct kept_output *o, struct tool_call *c)
+{
+    *o = (struct kept_output){.call = c};
+    capture_init(&o->kept, KEPT_OUTPUT_MAX);
+}
+
+void kept_output_free(struct kept_output *o)
+{
+    if (o->open)
+        ask_free(&o->file);
+    buf_free(&o->kept.head);
+    buf_free(&o->kept.tail);
+}
+
+static uint64_t kept_count_lines(const void *data, size_t n)
+{
+    const char *at = data, *end = at + n;
+    uint64_t lines = 0;
+    while (at < end && (at = memchr(at, '\n', (size_t)(end - at)))) {
+        lines++;
+        at++;
+    }
+    return lines;
+}
+
+/* Sends a piece to the file, or its end; `r` is how the request went so far. If it failed, there is
+ * no file. */
+static void kept_send(struct kept_output *o, int r, const void *data, size_t n, bool last)
+{
+    struct wire_frame frame;
+    if (!o->open)
+        return;
+    if (r == 0 && (n || last))
+        r = ask_data(&o->file, data, n, last, &o->failure);
+    if (r == 0 && last)
+        r = ask_result(&o->file, &frame, &o->failure);
+    if (r < 0) {
+        ask_free(&o->file);
+        o->open = false;
+        o->path[0] = 0;
+    }
+}
+
+static void kept_open_file(struct kept_output *o)
+{
+    struct timespec t;
+    uint64_t serial = tool_session_serial_now(o->call->session);
+    /* A name that no other call of this box takes: they may be separate programs, at the same
+     * time. */
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    if (serial)
+        snprintf(o->path, sizeof o->path, OUTPUT_FOLDER "/%" PRIu64 ".txt", serial);
+    else
+        snprintf(o->path, sizeof o->path, OUTPUT_FOLDER "/%" PRIu64 "%05u.txt", ms,
+                 (unsigned)getpid() % 100000);
+    ask_begin(&o->file, o->call, WIRE_WRITE);
+    o->file.patience_ms = FILE_PATIENCE_MS;
+    o->open = true;
+    ask_path(&o->file, o->path);
+    /* Up to now the head and the tail have everything. */
+    kept_send(o, ask_send(&o->file, &o->failure), o->kept.head.data, o->kept.head.len, false);
+    kept_send(o, 0, o->kept.tail.data, o->kept.tail.len, false);
+}
+
+void kept_output_add(struct kept_output *o, const void *data, size_t n)
+{
+    uint64_t had = o->kept.total, room = had < KEPT_FILE_MAX ? KEPT_FILE_MAX - had : 0;
+    if (had + n > KEPT_OUTPUT_MAX) { /* there is a middle: all of it goes to the file */
+        if (had <= KEPT_OUTPUT_MAX)
+            kept_open_file(o);
+        o->capped = o->capped || n > room;
+        kept_send(o, 0, data, n < room ? n : (size_t)room, false);
+    }
+    o->lines += kept_count_lines(data, n);
+    capture_add(&o->kept, data, n);
+}
+
+void kept_output_finish(struct kept_output *o)
+{
+    capture_finish(&o->kept);
+    kept_send(o, 0, NULL, 0, true);
+}
+
+bool kept_output_is_cut(const struct kept_output *o)
+{
+    return o->kept.total > o->kept.head.len + o->kept.tail.len;
+}
+
+int kept_output_text(const struct kept_output *o, const char *file, struct buf *text)
+{
+    const struct buf *head = &o->kept.head, *tail = &o->kept.tail;
+    if (!kept_output_is_cut(o)) {
+        _cleanup_buf_ struct buf all = BUF_INIT(KEPT_OUTPUT_MAX);
+        buf_append(&all, head->data, head->len);
+        buf_append(&all, tail->data, tail->len);
+        return all.failed ? -ENOMEM : text_append(text, all.data, all.len);
+    }
+
+    /* Both are cut at a line if one ends nearby, else at a character. */
+    size_t look = head->len > LINE_SEARCH ? head->len - LINE_SEARCH : 0;
+    const uint8_t *end = memrchr(head->data + look, '\n', head->len - look);
+    size_t n =
+        end ? (size_t)(end - head->data) + 1 : head->len - utf8_cut_end(head->data, head->len);
+    end = memchr(tail->data, '\n', tail->len < LINE_SEARCH ? tail->len : LINE_SEARCH);
+    size_t from = end ? (size_t)(end - tail->data) + 1 : utf8_cut_start(tail->data, tail->len);
+    text_append(text, head->data, n);
+    buf_end_line(text);
+    buf_printf(text, "[... %" PRIu64 " bytes", o->kept.total - n - (tail->len - from));
+    if (!o->uncounted)
+        buf_printf(text, " (%" PRIu64 " lines)",
+                   o->lines - kept_count_lines(head->data, n) -
+                       kept_count_lines(tail->data + from, tail->len - from));
+    buf_append_str(text, " left out; ");
+    if (o->dropped && file)
+        buf_printf(
+            text, "%" PRIu64 " of them were dropped, the head and the tail of the output are in %s",
+            o->dropped, file);
+    else if (o->path[0] && o->capped)
+        buf_printf(text, "the first %u MiB of the output are in %s", KEPT_FILE_MAX >> 20, o->path);
+    else if (o->path[0] || file)
+        buf_printf(text, "all of the output is in %s", o->path[0] ? o->path : file);
+    else
+        buf_printf(text, "they could not be kept in a file: %s", o->failure.text);
+    buf_append_str(text, " ...]\n");
+    return text_append(text, tail->data + from, tail->len - from);
+}
+
+void ticker_start(struct ticker *t, const struct tool_call *c)
+{
+    t->progress = c->progress;
+    t->began = clock_now();
+    t->next = t->began + TICK_NS;
+}
+
+void ticker_tick(struct ticker *t, const struct box_capture *output)
+{
+    int64_t now = clock_now();
+    if (!t->progress || now < t->next)
+        return;
+    t->next = now + TICK_NS;
+
+    /* The last line that is not blank, or the end of it. */
+    const struct buf *b = output->tail.len ? &output->tail : &output->head;
+    size_t end = b->len;
+    while (end > 0 && strchr("\n\r ", b->data[end - 1] ? b->data[end - 1] : 1))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && !strchr("\n\r", b->data[begin - 1] ? b->data[begin - 1] : 1) &&
+           end - begin < LINE_SHOWN)
+        begin--;
+    begin += utf8_cut_start(b->data + begin, end - begin);
+    _cleanup_buf_ struct buf line = BUF_INIT(4 * LINE_SHOWN);
+    text_append(&line, b->data + begin, end - begin);
+    const char *text = buf_cstr(&line);
+    t->progress->say(t->progress->data, (double)(now - t->began) / NS_PER_S, text ? text : "");
+}
+
+/* --- how a command ended --- */
 
 struct bash_end {
     int exit_code;
@@ -407,7 +575,7 @@ static int bash_run(struct tool_call *c, struct error *err)
     const json_t *input = json_object_get(c->input, "stdin");
     double seconds = json_number_value(json_object_get(c->input, "timeout"));
     bool background = input_bool(c, "background", false);
-    struct box_command command = {.shell = tool_session_shell(c->session),
+    struct box_command command = {.shell = TOOL_SHELL,
                                   .script = input_string(c, "command"),
                                   .cwd = input_string(c, "cwd"),
                                   .input = json_string_value(input),

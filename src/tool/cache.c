@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "cache.h"
+#include "session.h"
 #include "banned.h"
 
 #define BUCKETS  1024

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "remote.h"
+#include "forge.h"
 #include "text.h"
 #include "banned.h"
 
@@ -43,36 +43,10 @@ static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bo
     if (r == 0 && (status < 200 || status > 299))
         r = forge_explain(f, &p->remote.token, status, answer, err);
     else if (r == 0 && !forge_read(f->kind, answer, pr, ret))
-        r = create ? error_set(err, EPROTO, "%s answered with something that is no %s",
-                               f->authority, f->kind->noun)
-                   : 1;
+        r = create
+                ? error_set(err, EPROTO, "%s did not answer with a %s", f->authority, f->kind->noun)
+                : 1;
     return r;
-}
-
-static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_pr *pr,
-                          struct error *err)
-{
-    struct forge_answer made = {0};
-    int r = create_pr_confirm(c, p, pr, err);
-    bool due = publish_is_due(p);
-    if (r == 0 && due)
-        r = publish_push(p, c->cancel, err);
-    if (r < 0)
-        return r;
-    r = create_pr_call(p, pr, false, c->cancel, &made, err);
-    bool existed = r == 0;
-    if (r > 0)
-        r = create_pr_call(p, pr, true, c->cancel, &made, err);
-    if (r < 0)
-        return due ? error_wrap(err, "the branch %s is pushed, but there is no %s", p->branch,
-                                p->remote.forge.kind->noun)
-                   : r;
-    buf_printf(&c->result->text, "%s %s %lld: %s\n", existed ? "There is already" : "Opened",
-               p->remote.forge.kind->noun, (long long)made.number, made.url);
-    c->result->data =
-        json_pack("{s:s, s:I, s:s, s:s, s:b, s:b}", "url", made.url, "number", made.number,
-                  "branch", p->branch, "base", pr->base, "existed", existed, "pushed", due);
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
 static int create_pr_run(struct tool_call *c, struct error *err)
@@ -104,7 +78,26 @@ static int create_pr_run(struct tool_call *c, struct error *err)
         .draft = input_bool(c, "draft", false)};
     if (strcmp(pr.base, pr.head) == 0)
         return error_set(err, EINVAL, "base: is the branch itself");
-    return create_pr_send(c, &p, &pr, err);
+    r = create_pr_confirm(c, &p, &pr, err);
+    bool due = publish_is_due(&p);
+    if (r == 0 && due)
+        r = publish_push(&p, c->cancel, err);
+    if (r < 0)
+        return r;
+    struct forge_answer made = {0};
+    const char *noun = p.remote.forge.kind->noun;
+    r = create_pr_call(&p, &pr, false, c->cancel, &made, err);
+    bool existed = r == 0;
+    if (r > 0)
+        r = create_pr_call(&p, &pr, true, c->cancel, &made, err);
+    if (r < 0)
+        return due ? error_wrap(err, "pushed the branch %s, but opened no %s", p.branch, noun) : r;
+    buf_printf(&c->result->text, "%s %s %lld: %s\n", existed ? "There is already" : "Opened", noun,
+               (long long)made.number, made.url);
+    c->result->data =
+        json_pack("{s:s, s:I, s:s, s:s, s:b, s:b}", "url", made.url, "number", made.number,
+                  "branch", p.branch, "base", pr.base, "existed", existed, "pushed", due);
+    return 0;
 }
 
 /* clang-format off */

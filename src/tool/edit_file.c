@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "file_text.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define EDITS_MAX 100
@@ -101,7 +101,7 @@ static int edit_file_run(struct tool_call *c, struct error *err)
     if (r >= 0)
         r = ask_collect(&a, &diff, &f, err);
     if (r < 0)
-        return file_hint(err);
+        return file_hint(err, false);
     r = wire_find_u64(&f, WIRE_K_CODE, 0) ? edit_refused(c, path, &f)
                                           : edit_done(c, path, &f, &diff);
     return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;

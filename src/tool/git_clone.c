@@ -13,9 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host.h"
 #include "io.h"
-#include "remote.h"
+#include "forge.h"
 #include "session.h"
 #include "text.h"
 #include "banned.h"
@@ -175,29 +174,6 @@ static int clone_bundle(struct clone *k, int cancel, struct error *err)
     return r < 0 && r != -ENOENT ? error_errno(err, -r, "cannot read the clone") : 0;
 }
 
-/* What the script in the box could not do. */
-static int clone_explain(struct tool_call *c, const struct clone *k, const struct box_result *r)
-{
-    size_t n = r->err.head.len < 500 ? r->err.head.len : 500;
-    _cleanup_free_ char *said = foreign_text(n ? (const char *)r->err.head.data : "", n, 600);
-    switch (r->exit_code) {
-    case 90:
-        return tool_fail(c, "there is no git in the box; choose an image that has it");
-    case 91:
-        return tool_fail(c, "path: '%s' exists in the box and is not empty; give another path",
-                         k->path);
-    case 94:
-        return tool_fail(c, "cloned into %s, but cannot check out '%s': %s", k->path,
-                         k->ref ? k->ref : k->branch, said ? said : "");
-    default:
-        return tool_fail(c, "cannot unpack the clone in the box (%s): %s",
-                         r->limit             ? box_limit_name(r->limit)
-                         : r->exit_code == 92 ? "writing it failed"
-                                              : "git failed",
-                         said ? said : "");
-    }
-}
-
 static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
 {
     char hash[40];
@@ -223,7 +199,23 @@ static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
                                         .cancel = c->cancel};
     int r = box_exec(tool_session_box(c->session), &command, &result, err);
     if (r == 0 && (result.exit_code != 0 || result.out.head.len < 40)) {
-        clone_explain(c, k, &result);
+        size_t n = result.err.head.len < 500 ? result.err.head.len : 500;
+        _cleanup_free_ char *said =
+            foreign_text(n ? (const char *)result.err.head.data : "", n, 600);
+        if (result.exit_code == 90)
+            tool_fail(c, "git is not installed in the box; choose an image that has it");
+        else if (result.exit_code == 91)
+            tool_fail(c, "path: '%s' exists in the box and is not empty; give another path",
+                      k->path);
+        else if (result.exit_code == 94)
+            tool_fail(c, "cloned into %s, but cannot check out '%s': %s", k->path, ref,
+                      said ? said : "");
+        else
+            tool_fail(c, "cannot unpack the clone in the box (%s): %s",
+                      result.limit             ? box_limit_name(result.limit)
+                      : result.exit_code == 92 ? "writing it failed"
+                                               : "git failed",
+                      said ? said : "");
     } else if (r == 0) {
         char commit[GIT_ID_SIZE];
         const char *said = (const char *)result.out.head.data;

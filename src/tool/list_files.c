@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "file_text.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define LIMIT_DEFAULT 500
@@ -161,7 +161,7 @@ static int list_files_run(struct tool_call *c, struct error *err)
     int r = ask_each(&a, list_take_entry, &t, &f, err);
     buf_free(&t.last);
     if (r < 0)
-        return file_search_hint(err);
+        return file_hint(err, true);
 
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
     uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0), hidden = rest + t.unwritten;

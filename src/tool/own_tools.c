@@ -517,22 +517,13 @@ static void own_free(struct tool_source *source)
     free(s);
 }
 
-int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
-
-int tool_sources_add(struct tool_session *session, struct config *config, struct error *err)
+struct tool_source *own_tools_new(void)
 {
-    _cleanup_config_ struct config taken = *config;
-    *config = (struct config){0};
     struct own_source *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, ENOMEM, "no memory");
+        return NULL;
     s->source = (struct tool_source){.find = own_find, .list = own_list, .free = own_free};
     s->folder = ownfile_config_path("tools");
     pthread_mutex_init(&s->lock, NULL);
-    int r = tool_session_add(session, &s->source);
-    if (r < 0) {
-        own_free(&s->source);
-        return error_errno(err, -r, "cannot add own tools");
-    }
-    return tool_servers_add ? tool_servers_add(session, &taken, err) : 0;
+    return &s->source;
 }

@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "file_text.h"
 #include "filekind.h"
 #include "text.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define LINES_DEFAULT 2000
@@ -61,7 +61,7 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     wire_put_u64(&a.out, WIRE_K_OFFSET, offset);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, (uint64_t)(limit < TEXT_MAX ? limit : TEXT_MAX));
     if (ask_collect(&a, &content, &result, err) < 0)
-        return file_hint(err);
+        return file_hint(err, false);
 
     bool text = bytes_are_text(content.data, content.len);
     size_t n = text || content.len < HEX_MAX ? content.len : HEX_MAX;
@@ -183,7 +183,7 @@ static int read_lines(struct tool_call *c, const char *path, struct error *err)
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, TEXT_MAX);
     wire_put_u64(&a.out, WIRE_K_IMAGE_MAX, IMAGE_MAX);
     if (ask_collect(&a, &content, &result, err) < 0)
-        return file_hint(err);
+        return file_hint(err, false);
 
     /* A text has its counts, also if it is empty; a file without them was not read. */
     uint64_t kind = wire_find_u64(&result, WIRE_K_CONTENT, FILEKIND_TEXT);

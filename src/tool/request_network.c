@@ -6,13 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cleanup.h"
-#include "text.h"
-#include "host.h"
-#include "net_policy.h"
-#include "session.h"
 #include "box.h"
 #include "box_options_parse.h"
+#include "cleanup.h"
+#include "net_policy.h"
+#include "session.h"
+#include "text.h"
 #include "banned.h"
 
 #define TEXT_MAX   (32u << 10)

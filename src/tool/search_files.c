@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "file_text.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define MATCHES_DEFAULT 200
@@ -213,7 +213,7 @@ static int search_files_run(struct tool_call *c, struct error *err)
     wire_put_u64(&a.out, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
     wire_put_u64(&a.out, WIRE_K_IGNORED, input_bool(c, "ignored", false));
     if (ask_each(&a, search_take_entry, &found, &f, err) < 0)
-        return file_search_hint(err);
+        return file_hint(err, true);
 
     json_t *data = c->result->data = json_object();
     int bad = data_set(data, "files", json_incref(files));

@@ -10,13 +10,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sha2.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "cache.h"
-#include "host.h"
 #include "schema.h"
 #include "session.h"
 #include "thread.h"
@@ -35,48 +32,43 @@ struct tool_turn {
 
 struct tool_session {
     struct box *box;
-    char *shell;
     struct tool_source *sources[SOURCES_MAX];
     size_t n_sources;
+    bool has_own_tools;     /* tool_sources_add was called */
     struct tool_host *host; /* what host-side tools may do; NULL: there are none */
     pthread_mutex_t lock;   /* guards what follows */
     pthread_cond_t turns_changed;
-    struct tool_turn *first_turn; /* the oldest call that has not ended */
+    struct tool_turn *first_turn;  /* the oldest call that has not ended */
+    struct tool_source *own_tools; /* made when a name is first looked up that is not built in */
     uint8_t confirmed[CONFIRMED_MAX][SHA256_DIGEST_LENGTH];
     size_t n_confirmed; /* ever; the oldest is overwritten */
     json_t *plan;
     struct tool_cache *cache;
-    char *snapshot; /* the known state of the box; NULL: not known */
-    bool alone;     /* nobody else changes the box: see tool_session_alone */
-    uint64_t generation;
-    uint64_t serial;  /* of the names that the next call makes up; 0: none */
-    uint64_t changes; /* calls that may have changed the box */
+    uint64_t state;     /* a number for what the box holds now: another one before and after each
+                         * call that may change it */
+    bool state_unknown; /* a command runs on in the background: nothing can be cached any more */
+    uint64_t serial;    /* of the names that the next call makes up; 0: none */
+    uint64_t changes;   /* calls that may have changed the box */
 };
 
-int tool_session_new(struct box *box, const char *shell, struct tool_session **ret,
-                     struct error *err)
+int tool_session_new(struct box *box, struct tool_session **ret, struct error *err)
 {
     struct tool_session *s = calloc(1, sizeof *s);
     pthread_condattr_t attr;
     if (!s)
         return error_set(err, ENOMEM, "no memory");
     s->box = box;
-    s->shell = strdup(shell ? shell : "main");
     s->plan = json_array();
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->turns_changed, &attr);
     pthread_condattr_destroy(&attr);
-    if (!s->shell || !s->plan) {
-        tool_session_free(s);
-        return error_set(err, ENOMEM, "no memory");
-    }
     *ret = s;
     return 0;
 }
 
-static void session_host_free(struct tool_host *h)
+static void session_free_host(struct tool_host *h)
 {
     if (!h)
         return;
@@ -94,12 +86,12 @@ struct tool_session *tool_session_free(struct tool_session *s)
         return NULL;
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->free(s->sources[i]);
-    session_host_free(s->host);
+    if (s->own_tools)
+        s->own_tools->free(s->own_tools);
+    session_free_host(s->host);
     json_decref(s->plan);
     pthread_cond_destroy(&s->turns_changed);
     pthread_mutex_destroy(&s->lock);
-    free(s->snapshot);
-    free(s->shell);
     free(s);
     return NULL;
 }
@@ -112,28 +104,29 @@ int tool_session_add(struct tool_session *s, struct tool_source *source)
     return 0;
 }
 
-static int session_set_state(struct tool_session *s, struct tool_cache *cache, const char *snapshot,
-                             bool alone)
+int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
+
+int tool_sources_add(struct tool_session *s, struct config *config, struct error *err)
 {
-    char *name = snapshot ? strdup(snapshot) : NULL;
-    if (snapshot && !name)
-        return -ENOMEM;
+    _cleanup_config_ struct config taken = *config;
+    *config = (struct config){0};
+    s->has_own_tools = true;
+    return tool_servers_add ? tool_servers_add(s, &taken, err) : 0;
+}
+
+/* The person's own tools; NULL if the session has none. */
+static struct tool_source *session_own_tools(struct tool_session *s)
+{
     LOCKED(&s->lock);
-    free(s->snapshot);
-    s->snapshot = name;
+    if (s->has_own_tools && !s->own_tools)
+        s->own_tools = own_tools_new();
+    return s->own_tools;
+}
+
+void tool_session_set_cache(struct tool_session *s, struct tool_cache *cache)
+{
+    LOCKED(&s->lock);
     s->cache = cache;
-    s->alone |= alone;
-    return 0;
-}
-
-int tool_session_state(struct tool_session *s, struct tool_cache *cache, const char *snapshot)
-{
-    return session_set_state(s, cache, snapshot, false);
-}
-
-int tool_session_alone(struct tool_session *s, struct tool_cache *cache)
-{
-    return session_set_state(s, cache, "0", true);
 }
 
 void tool_session_serial(struct tool_session *s, uint64_t serial)
@@ -159,11 +152,6 @@ struct box *tool_session_box(struct tool_session *s)
     return s->box;
 }
 
-const char *tool_session_shell(const struct tool_session *s)
-{
-    return s->shell;
-}
-
 json_t *tool_session_plan(struct tool_session *s)
 {
     LOCKED(&s->lock);
@@ -177,35 +165,39 @@ void tool_session_set_plan(struct tool_session *s, json_t *plan)
     s->plan = plan;
 }
 
-static bool session_offers(const struct tool_session *s, const struct tool *t)
+const struct tool *tool_builtin(const char *name)
 {
-    return s->host || !(t->flags & TOOL_HOST);
+    for (size_t i = 0; TOOLS[i]; i++)
+        if (strcmp(TOOLS[i]->name, name) == 0)
+            return TOOLS[i];
+    return NULL;
 }
 
 const struct tool *tool_session_find(struct tool_session *s, const char *name, struct error *err)
 {
     const struct tool *t = tool_builtin(name);
-    if (t && session_offers(s, t))
+    if (t && (s->host || !(t->flags & TOOL_HOST)))
         return t;
-    for (size_t i = 0; i < s->n_sources; i++) {
+    struct tool_source *own = session_own_tools(s);
+    t = own ? own->find(own, s, name, err) : NULL;
+    for (size_t i = 0; !t && !err->code && i < s->n_sources; i++)
         t = s->sources[i]->find(s->sources[i], s, name, err);
-        if (t)
-            return t;
-        if (err->code) {
-            err->code = EIO; /* there is one: whatever is missing, it is not the tool */
-            return NULL;
-        }
-    }
-    error_set(err, ENOENT, "there is no tool '%.100s'; `hutch tool --list` shows all", name);
-    return NULL;
+    if (!t && err->code)
+        err->code = EIO; /* the tool exists: whatever is missing, it is not the tool */
+    else if (!t)
+        error_set(err, ENOENT, "there is no tool '%.100s'; `hutch tool --list` shows all", name);
+    return t;
 }
 
 void tool_session_list(struct tool_session *s, void (*each)(void *data, const struct tool *t),
                        void (*trouble)(void *data, const char *text), void *data)
 {
+    struct tool_source *own = session_own_tools(s);
     for (size_t i = 0; TOOLS[i]; i++)
-        if (session_offers(s, TOOLS[i]))
+        if (s->host || !(TOOLS[i]->flags & TOOL_HOST))
             each(data, TOOLS[i]);
+    if (own)
+        own->list(own, s, each, trouble, data);
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->list(s->sources[i], s, each, trouble, data);
 }
@@ -227,12 +219,12 @@ int tool_session_set_host(struct tool_session *s, const struct tool_host *host, 
         copied &= (h->nets[i] = strdup(host->nets[i])) != NULL;
     int r = copied ? box_info(s->box, &info, err) : error_set(err, ENOMEM, "no memory");
     if (r < 0) {
-        session_host_free(h);
+        session_free_host(h);
         return r;
     }
     h->workspace = TAKE_PTR(info.workspace);
     h->direct = info.mode == BOX_DIRECT;
-    session_host_free(s->host);
+    session_free_host(s->host);
     s->host = h;
     return 0;
 }
@@ -286,30 +278,6 @@ int host_confirm(struct tool_call *c, const char *title, const char *text, const
 
 /* --- calls --- */
 
-int tool_fail(struct tool_call *c, const char *fmt, ...)
-{
-    char text[4 * ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    c->result->failed = true;
-    c->result->text.len = 0;
-    text_append(&c->result->text, text, strlen(text));
-    return 0;
-}
-
-/* Whether a call only reads is not known before its tool is found, which may take long: until then
- * it counts as one that changes something. */
-static void turn_enter(struct tool_turn *t)
-{
-    LOCKED(&t->session->lock);
-    struct tool_turn **at = &t->session->first_turn;
-    while (*at)
-        at = &(*at)->next;
-    *at = t;
-}
-
 /* Waits until all calls before have ended, or all of them and this one only read; with patience_ms
  * not longer than that. */
 static void turn_wait(struct tool_turn *t, bool reads, int patience_ms)
@@ -332,43 +300,30 @@ static void turn_wait(struct tool_turn *t, bool reads, int patience_ms)
     }
 }
 
-static void turn_leave(struct tool_turn *t)
-{
-    LOCKED(&t->session->lock);
-    struct tool_turn **at = &t->session->first_turn;
-    while (*at != t)
-        at = &(*at)->next;
-    *at = t->next;
-    pthread_cond_broadcast(&t->session->turns_changed);
-}
-
 /* Answers from the cache, or runs the tool. */
-static void call_execute(struct tool_call *c, bool cache_commands, struct error *err)
+static void call_execute(struct tool_call *c, struct error *err)
 {
     struct tool_session *s = c->session;
-    unsigned flags = c->tool->flags;
-    bool changes = flags & (TOOL_CHANGES | TOOL_RUNS);
-    bool cacheable = flags & TOOL_CACHED || (cache_commands && flags & TOOL_RUNS);
+    bool changes = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS);
     struct tool_cache *cache = NULL;
     uint8_t key[CACHE_KEY_SIZE];
+    char state[32];
     if (cancel_asked(c->cancel)) { /* while it waited */
         error_set(err, ECANCELED, "the call was cancelled before it began");
         return;
     }
     pthread_mutex_lock(&s->lock);
-    if (cacheable && s->cache && s->snapshot &&
-        tool_cache_key(s->snapshot, c->tool->name, c->input, key) == 0)
+    snprintf(state, sizeof state, "%" PRIu64, s->state);
+    if (c->tool->flags & TOOL_CACHED && s->cache && !s->state_unknown &&
+        tool_cache_key(state, c->tool->name, c->input, key) == 0)
         cache = s->cache;
     pthread_mutex_unlock(&s->lock);
     if (cache && tool_cache_find(cache, key, c->result))
         return;
 
-    /* A call that may change the box makes its state unknown, whether it says that it failed or
-     * not. */
     if (changes) {
         LOCKED(&s->lock);
-        free(s->snapshot);
-        s->snapshot = NULL;
+        s->state++;
         s->changes++;
     }
     int r = c->tool->run(c, err);
@@ -378,27 +333,41 @@ static void call_execute(struct tool_call *c, bool cache_commands, struct error 
         err->code = 0;
     if (r >= 0 && c->result->text.failed)
         error_set(err, E2BIG, "the result of %s is too long", c->tool->name);
+    else if (r >= 0 && c->tool->output && !c->result->data && !c->result->failed)
+        error_set(err, ENOMEM, "no memory for the result");
 
-    /* If only this session changes its box, what the call left is a state of its own; but not while
-     * something that it started still runs. */
+    /* Whether it failed or not. The state is not known while something that it started runs on. */
     if (changes) {
         LOCKED(&s->lock);
-        s->alone = s->alone && !c->result->lingers;
-        if (s->alone) {
-            free(s->snapshot);
-            s->snapshot = str_printf("%" PRIu64, ++s->generation);
-        }
+        s->state++;
+        s->state_unknown |= c->result->lingers;
     }
     if (cache && !err->code && !c->result->failed)
         tool_cache_add(cache, key, c->result);
 }
 
-static int turn_finish(struct tool_turn *t, struct tool_result *ret)
+int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret)
+{
+    struct tool_turn *t = malloc(sizeof *t), **at = &s->first_turn;
+    if (!t)
+        return -ENOMEM;
+    /* Whether a call only reads is not known before its tool is found, which may take long: until
+     * then it counts as one that changes something. */
+    *t = (struct tool_turn){.request = q, .session = s};
+    LOCKED(&s->lock);
+    while (*at)
+        at = &(*at)->next;
+    *ret = *at = t;
+    return 0;
+}
+
+int tool_finish(struct tool_turn *t, struct tool_result *ret)
 {
     const struct tool_request *q = t->request;
+    struct tool_session *s = t->session;
     struct error err = {0};
     _cleanup_json_ json_t *input = q->input ? json_incref(q->input) : json_object();
-    struct tool_call c = {.session = t->session,
+    struct tool_call c = {.session = s,
                           .tool = q->tool,
                           .input = input,
                           .result = ret,
@@ -406,46 +375,36 @@ static int turn_finish(struct tool_turn *t, struct tool_result *ret)
                           .progress = q->progress};
     *ret = TOOL_RESULT_INIT;
     int r = 0;
-    if (!c.tool && !(c.tool = tool_session_find(t->session, q->name, &err)))
+    if (!c.tool && !(c.tool = tool_session_find(s, q->name, &err)))
         r = -err.code;
     else if (schema_check_text(c.tool->input, c.input, "input", &err) < 0)
         r = -EINVAL;
-    if (c.tool && r == 0) {
+    if (r == 0) {
         turn_wait(t, c.tool->flags & TOOL_READS, q->patience_ms);
-        call_execute(&c, q->cached, &err);
+        call_execute(&c, &err);
     }
     if (err.code) {
         json_decref(ret->data);
         ret->data = NULL;
         tool_fail(&c, "%s", err.text);
     }
-    turn_leave(t);
-    return r;
-}
-
-int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret)
-{
-    struct tool_turn *t = malloc(sizeof *t);
-    if (!t)
-        return -ENOMEM;
-    *t = (struct tool_turn){.request = q, .session = s};
-    turn_enter(t);
-    *ret = t;
-    return 0;
-}
-
-int tool_finish(struct tool_turn *t, struct tool_result *ret)
-{
-    int r = turn_finish(t, ret);
+    LOCKED(&s->lock);
+    struct tool_turn **at = &s->first_turn;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
     free(t);
+    pthread_cond_broadcast(&s->turns_changed);
     return r;
 }
 
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret)
 {
-    struct tool_turn t = {.request = q, .session = s};
-    turn_enter(&t);
-    return turn_finish(&t, ret);
+    struct tool_turn *t = NULL;
+    if (tool_begin(s, q, &t) == 0)
+        return tool_finish(t, ret);
+    *ret = TOOL_RESULT_INIT;
+    return tool_fail(&(struct tool_call){.result = ret}, "no memory");
 }
 
 int64_t input_int(const struct tool_call *c, const char *name, int64_t fallback)

@@ -26,16 +26,6 @@ const struct tool *const TOOLS[] = {
     &TOOL_REQUEST_NETWORK,
     NULL,
 };
-/* clang-format on */
-
-const struct tool *tool_builtin(const char *name)
-{
-    for (size_t i = 0; TOOLS[i]; i++)
-        if (strcmp(TOOLS[i]->name, name) == 0)
-            return TOOLS[i];
-    return NULL;
-}
-
 json_t *tool_describe(const struct tool *t)
 {
     json_t *input = json_loads(t->input, 0, NULL);

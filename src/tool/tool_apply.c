@@ -9,6 +9,7 @@
 
 #include "git_box.h"
 #include "git_transfer.h"
+#include "io.h"
 #include "relpath.h"
 #include "tool_apply.h"
 #include "banned.h"
@@ -157,7 +158,7 @@ static int deliver_repository(struct applying *a, struct box *box, const char *f
         return 1;
     int r = git_repo_open(work_tree, &host, &err);
     bool is_new = r == -ENOENT && !err.text[0];
-    if (is_new && git_repo_is_above(work_tree)) {
+    if (is_new && io_folder_with(work_tree, ".git")) {
         applying_note(a,
                       "%s is a repository of its own in the box: its .git was not applied, since"
                       " yours lies above it",
@@ -182,34 +183,11 @@ static int deliver_repository(struct applying *a, struct box *box, const char *f
     return r == -ECANCELED ? r : 1;
 }
 
-static int deliver_all(struct applying *a, struct box *box)
-{
-    int left = 0;
-    bool any = false;
-    if (!a->workspace || a->o->files.n_paths) /* who names files wants no more than these */
-        return 0;
-    if (a->linked) /* its commits lie outside of the workspace, where no change is listed */
-        add_repository(a, "", 0, true);
-    for (size_t i = 0; i < a->n_repositories; i++)
-        any |= a->repositories[i].commits;
-    if (any && !git_available()) {
-        note_undelivered(a, "", "there is no git on this host");
-        return 0;
-    }
-    for (size_t i = 0; i < a->n_repositories; i++) {
-        int r =
-            a->repositories[i].commits ? deliver_repository(a, box, a->repositories[i].folder) : 0;
-        if (r < 0)
-            return r;
-        left += r;
-    }
-    return left;
-}
-
 int tool_apply(struct box *box, const struct tool_apply_options *o, struct error *err)
 {
     _cleanup_(applying_free) struct applying a = {.o = o, .box_id = box_id(box)};
     _cleanup_box_info_ struct box_info info = {0};
+    static const char *const version[] = {"version", NULL};
     const struct apply_report report = {.say = take_report, .data = &a};
     uint64_t number;
     /* A name for what is kept aside. */
@@ -225,10 +203,24 @@ int tool_apply(struct box *box, const struct tool_apply_options *o, struct error
     r = box_apply(box, &o->files, &report, err);
     if (r < 0)
         return r;
-    r = deliver_all(&a, box);
-    if (r < 0)
-        return error_set(err, -r, "interrupted");
+    /* Who names files wants no more than these. */
+    bool deliver = a.workspace && !o->files.n_paths, any = false;
+    int left = 0;
+    if (deliver && a.linked) /* its commits lie outside of the workspace: no change is listed */
+        add_repository(&a, "", 0, true);
+    for (size_t i = 0; i < a.n_repositories; i++)
+        any |= a.repositories[i].commits;
+    if (deliver && any && git_run(&(struct git_call){.args = version}, NULL, NULL) != 0) {
+        note_undelivered(&a, "", "git is not installed on this host");
+        deliver = false;
+    }
+    for (size_t i = 0; deliver && i < a.n_repositories; i++) {
+        r = a.repositories[i].commits ? deliver_repository(&a, box, a.repositories[i].folder) : 0;
+        if (r < 0)
+            return error_set(err, -r, "interrupted");
+        left += r;
+    }
     if (a.settings)
         applying_note(&a, "hooks and configuration that the box changed in .git were not applied");
-    return a.left + r;
+    return a.left + left;
 }

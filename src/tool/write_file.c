@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "encoding.h"
-#include "file_text.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define CONTENT_MAX (64u << 20)
@@ -44,7 +44,7 @@ static int write_file_run(struct tool_call *c, struct error *err)
     if (r >= 0)
         r = ask_result(&a, &result, err);
     if (r < 0)
-        return file_hint(err);
+        return file_hint(err, false);
 
     size_t lines = n && content[n - 1] != '\n';
     for (size_t i = 0; i < n; i++)

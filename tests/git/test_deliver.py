@@ -282,7 +282,7 @@ def test_without_git_on_the_host_the_files_are_applied_and_the_rest_is_said(repo
     with repo.kept() as kept:
         kept.sh(COMMIT)
         done = kept.apply(env={"PATH": str(path_without_git(repo))})
-        assert done.returncode == 0 and "no git on this host" in done.stderr and "format-patch" in done.stderr, done
+        assert done.returncode == 0 and "git is not installed on this host" in done.stderr and "format-patch" in done.stderr, done
     assert (repo.path / "f").read_text() == "2\n" and repo.head() == before
 
 

@@ -30,7 +30,7 @@ CALLS = [
     ("garbage", {}, "sent a malformed message: not JSON"),
     ("no-rpc", {}, "sent a malformed message: 'jsonrpc' must be"),
     ("flood", {"timeout": 240}, "sent more than 67108864 bytes that answer nothing"),
-    ("chatter", {}, "wrote more than 1000 lines that are no JSON"),
+    ("chatter", {}, "wrote more than 1000 lines that are not JSON"),
     ("pester", {"timeout": 240}, "sends requests and does not read the answers"),
     ("giant", {}, "a message of more than 16777216 bytes"),
     ("endless-line", {}, "a message of more than 16777216 bytes"),

@@ -378,7 +378,7 @@ def test_background_input_and_eof(tool):
     tool.data(handle=handle, eof=True)
     seen, data = poll(tool, handle, lambda seen, data: not data["running"])
     assert data["exit_code"] == 0
-    assert "takes no input" in tool.fails(handle=handle, stdin="more")
+    assert "input is closed" in tool.fails(handle=handle, stdin="more")
 
 
 def test_background_input_that_nobody_reads(tool):

@@ -91,7 +91,7 @@ def test_bad_input(tools):
     os.symlink("/usr", tools.box.workspace / "out")
     tree_tools.own(tools.box)
     assert tools.error("list_files", path="missing") == (
-        "missing: No such file or directory; list_files without a path shows what there is")
+        "missing: No such file or directory; list_files without a path lists the workspace")
     assert tools.error("list_files", path="file") == "file: Not a directory"
     assert "leads out of /workspace" in tools.error("list_files", path="out")
     assert tools.error("list_files", depth=0).startswith("input.depth: ")

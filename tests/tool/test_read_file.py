@@ -218,7 +218,7 @@ def test_links(tools):
 def test_what_is_no_regular_file(tools):
     tools.sh("mkdir d; mkfifo fifo")
     assert tools.fails("read_file", path="d") == (
-        "d: is a folder, not a regular file; list_files shows what is in a folder")
+        "d: is a folder, not a regular file; list a folder with list_files")
     assert tools.fails("read_file", path="fifo") == "fifo: is a FIFO, not a regular file"
     assert tools.fails("read_file", path="/dev/zero") == "/dev/zero: is a device, not a regular file"
     assert "folder" in tools.fails("read_file", path=".")

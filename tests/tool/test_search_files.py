@@ -174,7 +174,7 @@ def test_paths_that_cannot_be_searched(tools):
     os.mkfifo(tools.box.workspace / "fifo")
     tree_tools.own(tools.box)
     assert tools.error("search_files", pattern="x", path="missing") == (
-        "missing: No such file or directory; list_files without a path shows what there is")
+        "missing: No such file or directory; list_files without a path lists the workspace")
     assert "leads out of /workspace" in tools.error("search_files", pattern="x", path="out")
     assert "leads out of /workspace" in tools.error("search_files", pattern="x", path="../../etc")
     assert tools.error("search_files", pattern="x", path="fifo") == "fifo: is a FIFO, not a regular file"

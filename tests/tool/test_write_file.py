@@ -154,7 +154,7 @@ def test_readers_never_see_a_half(tools):
 
 
 WRITTEN = re.compile(r"(Created|Replaced) f: 1 line, 1 byte\.\n")
-REFUSED = re.compile(r"f: (is a folder, not a regular file|Is a directory); list_files shows what is in a folder")
+REFUSED = re.compile(r"f: (is a folder, not a regular file|Is a directory); list a folder with list_files")
 
 
 def test_a_file_that_becomes_a_folder(tools):

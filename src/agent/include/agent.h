@@ -9,7 +9,7 @@
 
 #include "event.h"
 #include "history.h"
-#include "host.h"
+#include "session.h"
 #include "model_choice.h"
 #include "tool_apply.h"
 

@@ -246,7 +246,7 @@ static int solution_apply_patches(const struct task *t, struct box *b, int cance
                                   struct error *err)
 {
     struct tool_session *s = NULL;
-    int r = tool_session_new(b, NULL, &s, err);
+    int r = tool_session_new(b, &s, err);
     for (size_t i = 0; r == 0 && i < t->solution.count; i++) {
         struct tool_result result;
         const struct task_patch *p = task_patch_find(t, t->solution.items[i]);

@@ -126,7 +126,7 @@ static int env_fork_box(struct gym_env *e, struct gym_env *copy, struct error *e
     if (r < 0)
         return r;
     arena_count(e->arena, ARENA_BOX);
-    r = tool_session_new(copy->box, NULL, &copy->session, err);
+    r = tool_session_new(copy->box, &copy->session, err);
     if (r == 0)
         tool_session_set_plan(copy->session, tool_session_plan(e->session));
     copy->n_done = e->n_done;
@@ -190,7 +190,7 @@ int env_box_ready(struct gym_env *e, struct error *err)
     } else if (!e->box) {
         r = arena_take(e->arena, &e->box, err);
         if (r == 0)
-            r = tool_session_new(e->box, NULL, &e->session, err);
+            r = tool_session_new(e->box, &e->session, err);
     }
     if (r < 0) {
         env_box_drop(e);

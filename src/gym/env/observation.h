@@ -11,7 +11,7 @@
 #pragma once
 
 #include "grade.h"
-#include "tool_result.h"
+#include "tool.h"
 
 #define OBSERVE_TEXT_MAX  (64u << 10)
 #define OBSERVE_DATA_MAX  (256u << 10) /* bytes of its JSON */

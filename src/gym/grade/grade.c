@@ -11,7 +11,7 @@
 #include "grade.h"
 #include "text.h"
 #include "thread.h"
-#include "tool_result.h"
+#include "tool.h"
 #include "banned.h"
 
 #define STAGE_CHANGED_MAX 1000u

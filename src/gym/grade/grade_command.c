@@ -17,7 +17,6 @@
 
 #include "ask.h"
 #include "grade.h"
-#include "tool_result.h"
 #include "banned.h"
 
 #define COMMAND_MAX       (256u << 10)

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cache.h"
+#include "session.h"
 #include "pool.h"
 #include "task.h"
 

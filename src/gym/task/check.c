@@ -8,7 +8,6 @@
 #include "session.h"
 #include "task_build.h"
 #include "thread.h"
-#include "tool_result.h"
 #include "banned.h"
 
 struct check {
@@ -276,7 +275,7 @@ int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
                 struct check_played *p)
 {
     struct tool_session *s = NULL;
-    int r = n > 0 ? tool_session_new(b, NULL, &s, c->err) : 0;
+    int r = n > 0 ? tool_session_new(b, &s, c->err) : 0;
     size_t i = 0;
     for (; i < n && r == 0; i++) {
         char why[400];
@@ -297,7 +296,7 @@ int check_read(struct check *c, struct box *b, size_t i)
 {
     char why[400] = "";
     struct tool_session *s = NULL;
-    int r = tool_session_new(b, NULL, &s, c->err);
+    int r = tool_session_new(b, &s, c->err);
     if (r == 0)
         r = call(c, s, &TOOL_READ_FILE, "path", c->task->reads.items[i], why, sizeof why);
     tool_session_free(s);

@@ -3,6 +3,7 @@
  * person wrote counts: their configuration, environment and the files of gh, glab and tea; a
  * workspace's files are never asked. A token goes to no host but the one that it was given for.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +11,91 @@
 #include <strings.h>
 #include <yaml.h>
 
-#include "text.h"
 #include "config.h"
 #include "forge.h"
-#include "json.h"
 #include "http.h"
 #include "io.h"
+#include "json.h"
+#include "text.h"
 #include "banned.h"
 
 #define FILE_MAX   (1u << 20)
 #define ANSWER_MAX (8u << 20)
 #define TIMEOUT_MS 60000
+#define PATH_ROOM  (8u << 10)
+
+/* GitHub: docs.github.com/rest/pulls; GitLab: docs.gitlab.com/api/merge_requests; Gitea and Forgejo:
+ * their /api/swagger. */
+static const struct forge_kind GITHUB = {
+    .name = "github",
+    .noun = "pull request",
+    .host = "github.com",
+    .public_api = "https://api.github.com",
+    .api_path = "/api/v3",
+    .authorization = "Bearer",
+    .git_user = "x-access-token",
+    .token_host = "github.com",
+    .variables = (const char *const[]){"GH_TOKEN", "GITHUB_TOKEN", NULL},
+    .host_variables = (const char *const[]){"GH_HOST", NULL},
+    .rights = "\"Contents\" and \"Pull requests\" read and write (classic: the scope repo)",
+    .accept = "application/vnd.github+json",
+    .find_path = "/repos/%r/pulls?state=open&head=%o%%3A%h&base=%b",
+    .create_path = "/repos/%r/pulls",
+    .body_member = "body",
+    .head_member = "head",
+    .base_member = "base",
+    .number_member = "number",
+    .url_member = "html_url",
+};
+
+static const struct forge_kind GITLAB = {
+    .name = "gitlab",
+    .noun = "merge request",
+    .host = "gitlab.com",
+    .api_path = "/api/v4",
+    .authorization = "Bearer",
+    .git_user = "oauth2",
+    .token_host = "gitlab.com",
+    .variables = (const char *const[]){"GITLAB_TOKEN", NULL},
+    .host_variables = (const char *const[]){"GITLAB_HOST", NULL},
+    .rights = "the scopes api and write_repository",
+    .accept = "application/json",
+    .nested = true,
+    .find_path = "/projects/%R/merge_requests?state=opened&source_branch=%h&target_branch=%b",
+    .create_path = "/projects/%R/merge_requests",
+    .body_member = "description",
+    .head_member = "source_branch",
+    .base_member = "target_branch",
+    .draft_mark = "Draft: ",
+    .number_member = "iid",
+    .url_member = "web_url",
+};
+
+static const struct forge_kind GITEA = {
+    .name = "gitea",
+    .noun = "pull request",
+    .host = "codeberg.org",
+    .api_path = "/api/v1",
+    .authorization = "token",
+    .git_user = "x-access-token",
+    .variables = (const char *const[]){"GITEA_TOKEN", "FORGEJO_TOKEN", NULL},
+    .host_variables = (const char *const[]){"GITEA_SERVER_URL", "FORGEJO_SERVER_URL", NULL},
+    .rights = "the scopes write:repository and write:issue",
+    .accept = "application/json",
+    /* Its API cannot ask for a head branch that has a slash in it: the newest that are open are
+     * looked through. */
+    .find_path = "/repos/%r/pulls?state=open&sort=recentupdate&limit=50",
+    .create_path = "/repos/%r/pulls",
+    .lists_all = true,
+    .body_member = "body",
+    .head_member = "head",
+    .base_member = "base",
+    .draft_mark = "WIP: ",
+    .number_member = "number",
+    .url_member = "html_url",
+};
+
+const struct forge_kind *const FORGE_KINDS[] = {&GITHUB, &GITLAB, &GITEA, NULL};
 
 /* The other programs whose files may have a token. */
 static const struct {
@@ -138,23 +213,6 @@ bool forge_allows_http(const struct git_url *u, const json_t *own)
     return git_url_is_loopback(u) || json_get_bool(forge_settings(own, u), "http");
 }
 
-static const struct forge_kind *forge_kind_of(const char *host, const char *authority)
-{
-    for (size_t i = 0; FORGE_KINDS[i]; i++)
-        if (FORGE_KINDS[i]->host && strcmp(FORGE_KINDS[i]->host, authority) == 0)
-            return FORGE_KINDS[i];
-    if (strncmp(host, "gitlab.", 7) == 0)
-        return forge_kind_named("gitlab");
-    for (size_t i = 0; i < ARRAY_SIZE(PROGRAMS); i++) {
-        char token[FORGE_TOKEN_MAX];
-        if (forge_program_token(i, authority, token, sizeof token)) {
-            explicit_bzero(token, sizeof token);
-            return forge_kind_named(PROGRAMS[i].kind);
-        }
-    }
-    return NULL;
-}
-
 int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, struct error *err)
 {
     struct forge f = {.settings = forge_settings(own, u)};
@@ -164,11 +222,23 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
     git_url_authority(&web, f.authority, sizeof f.authority);
     const char *kind = json_get_string(f.settings, "kind");
     const char *api = json_get_string(f.settings, "api");
-    f.kind = kind ? forge_kind_named(kind) : forge_kind_of(u->host, f.authority);
+    f.kind = kind                                  ? forge_kind_named(kind)
+             : strncmp(u->host, "gitlab.", 7) == 0 ? forge_kind_named("gitlab")
+                                                   : NULL;
+    for (size_t i = 0; !kind && FORGE_KINDS[i]; i++)
+        if (FORGE_KINDS[i]->host && strcmp(FORGE_KINDS[i]->host, f.authority) == 0)
+            f.kind = FORGE_KINDS[i];
+    for (size_t i = 0; !kind && !f.kind && i < ARRAY_SIZE(PROGRAMS); i++) {
+        char token[FORGE_TOKEN_MAX];
+        if (!forge_program_token(i, f.authority, token, sizeof token))
+            continue;
+        explicit_bzero(token, sizeof token);
+        f.kind = forge_kind_named(PROGRAMS[i].kind);
+    }
     if (!f.kind)
         return error_set(err, ENOENT,
-                         "nothing says what kind of forge %s is; the person can add \"forges\":"
-                         " {\"%s\": {\"kind\": \"github\", \"gitlab\" or \"gitea\"}} to"
+                         "the kind of forge that %s is is not known; add \"forges\": {\"%s\":"
+                         " {\"kind\": \"github\", \"gitlab\" or \"gitea\"}} to"
                          " ~/.config/hutch/config.json",
                          f.authority, f.authority);
     if (api)
@@ -191,27 +261,6 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
             f.api);
     *ret = f;
     return 0;
-}
-
-/* Is the token in the environment for this host? */
-static bool forge_variable_is_for(const struct forge *f, const json_t *own)
-{
-    const char *name;
-    json_t *one;
-    size_t same = 0;
-    for (const char *const *v = f->kind->host_variables; *v; v++) {
-        const char *host = getenv(*v);
-        if (host && *host)
-            return forge_host_is(host, f->authority);
-    }
-    if (f->kind->token_host && strcmp(f->kind->token_host, f->authority) == 0)
-        return true;
-    json_object_foreach(json_object_get(own, "forges"), name, one)
-    {
-        const char *kind = json_get_string(one, "kind");
-        same += kind && forge_kind_named(kind) == f->kind;
-    }
-    return f->settings && same == 1;
 }
 
 static int forge_token_set(struct forge_token *t, const char *text, const char *source,
@@ -240,7 +289,23 @@ int forge_token_find(const struct forge *f, const json_t *own, struct forge_toke
         int r = config_expand(configured, source, &text, err);
         return r < 0 || !text ? r : forge_token_set(ret, text, source, true, err);
     }
-    for (const char *const *v = f->kind->variables; *v && forge_variable_is_for(f, own); v++) {
+    /* A token in the environment is for the host that another variable names, else for the public
+     * one, else for the only configured forge of its kind. */
+    const char *name, *host = NULL;
+    json_t *one;
+    size_t same = 0;
+    for (const char *const *v = f->kind->host_variables; *v && !(host && *host); v++)
+        host = getenv(*v);
+    json_object_foreach(json_object_get(own, "forges"), name, one)
+    {
+        const char *kind = json_get_string(one, "kind");
+        same += kind && forge_kind_named(kind) == f->kind;
+    }
+    bool is_for = host && *host
+                      ? forge_host_is(host, f->authority)
+                      : (f->kind->token_host && strcmp(f->kind->token_host, f->authority) == 0) ||
+                            (f->settings && same == 1);
+    for (const char *const *v = f->kind->variables; *v && is_for; v++) {
         const char *token = getenv(*v);
         if (token && *token)
             return forge_token_set(ret, token, *v, true, err);
@@ -266,6 +331,67 @@ void forge_token_advice(const struct forge *f, char *ret, size_t size)
     snprintf(ret, size,
              "set %s (for %s), log in with %s, or store one with `git credential`; it must have %s",
              f->kind->variables[0], f->authority, program, f->kind->rights);
+}
+
+char *forge_path(const struct forge_pr *p, const char *form)
+{
+    struct buf b = BUF_INIT(PATH_ROOM);
+    char owner[256];
+    snprintf(owner, sizeof owner, "%.*s", (int)strcspn(p->repo, "/"), p->repo);
+    for (; *form; form++) {
+        if (*form != '%' || *++form == '%') {
+            buf_append(&b, form, 1);
+            continue;
+        }
+        const char *text = *form == 'o'   ? owner
+                           : *form == 'h' ? p->head
+                           : *form == 'b' ? p->base
+                                          : p->repo;
+        for (; *text; text++) { /* all but unreserved characters are percent-encoded */
+            if (isalnum((unsigned char)*text) || strchr("-._~", *text) ||
+                (*form == 'r' && *text == '/'))
+                buf_append(&b, text, 1);
+            else
+                buf_printf(&b, "%%%02X", (unsigned char)*text);
+        }
+    }
+    char *path = buf_cstr(&b);
+    if (!path)
+        buf_free(&b);
+    return path;
+}
+
+json_t *forge_body(const struct forge_kind *k, const struct forge_pr *p)
+{
+    const char *mark = k->draft_mark;
+    return json_pack("{s:o, s:s, s:s, s:s, s:o*}", "title",
+                     json_sprintf("%s%s", mark && p->draft ? mark : "", p->title), k->body_member,
+                     p->body, k->head_member, p->head, k->base_member, p->base, "draft",
+                     mark ? NULL : json_boolean(p->draft));
+}
+
+bool forge_read(const struct forge_kind *k, const json_t *answer, const struct forge_pr *p,
+                struct forge_answer *ret)
+{
+    const json_t *one = json_is_array(answer) ? json_array_get(answer, 0) : answer;
+    /* The one that goes from this branch to that one. */
+    for (size_t i = 0; k->lists_all && json_is_array(answer) && one; i++) {
+        one = json_array_get(answer, i);
+        const json_t *head = json_object_get(one, "head"), *base = json_object_get(one, "base");
+        if (strcmp(json_get_string_or(head, "ref", ""), p->head) == 0 &&
+            strcmp(json_get_string_or(base, "ref", ""), p->base) == 0)
+            break;
+    }
+    const char *url = json_get_string(one, k->url_member);
+    if (!url || (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0) ||
+        strlen(url) >= sizeof ret->url || !json_is_integer(json_object_get(one, k->number_member)))
+        return false;
+    for (const char *c = url; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return false;
+    snprintf(ret->url, sizeof ret->url, "%s", url);
+    ret->number = json_get_integer(one, k->number_member);
+    return true;
 }
 
 int forge_call(const struct forge *f, const struct forge_token *t, const char *path,
@@ -339,7 +465,7 @@ int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t
     case 422:
         return error_set(err, EINVAL,
                          "%s refused the %s (%lld%s); check that base exists, that the branch has"
-                         " commits that base has not, and that there is none for it already",
+                         " commits that base does not have, and that it has no open one yet",
                          host, f->kind->noun, n, said);
     case 301:
     case 302:

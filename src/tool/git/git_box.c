@@ -31,24 +31,6 @@ static void config_put_quoted(struct buf *b, const char *text)
     buf_append_str(b, "\"");
 }
 
-/* --- who the person is --- */
-
-/* A name is written into a configuration file and a reflog: one line of text, without what ends it
- * there. */
-static void identity_take(char *to, const char *value)
-{
-    size_t n = strlen(value);
-    if (n >= GIT_IDENTITY_SIZE || !utf8_valid((const uint8_t *)value, n))
-        return;
-    for (size_t at = 0; at < n;) {
-        size_t length = utf8_character((const uint8_t *)value + at, n - at);
-        if (utf8_is_control((const uint8_t *)value + at, length))
-            return;
-        at += length;
-    }
-    memcpy(to, value, n + 1);
-}
-
 void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[GIT_IDENTITY_SIZE])
 {
     static const char *const args[] = {"config", "-z", "--get-regexp", "^user\\.(name|email)$",
@@ -62,32 +44,23 @@ void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[G
     /* KEY, a newline, VALUE, a NUL; of several values the last one counts. */
     const char *end = (const char *)out.data + out.len;
     for (const char *at = (const char *)out.data; at < end; at += strlen(at) + 1) {
-        const char *value = strchr(at, '\n');
-        if (value && strncmp(at, "user.name\n", 10) == 0)
-            identity_take(name, value + 1);
-        else if (value && strncmp(at, "user.email\n", 11) == 0)
-            identity_take(email, value + 1);
+        char *to = strncmp(at, "user.name\n", 10) == 0    ? name
+                   : strncmp(at, "user.email\n", 11) == 0 ? email
+                                                          : NULL;
+        const char *value = to ? strchr(at, '\n') + 1 : "";
+        size_t n = strlen(value), good = 0;
+        /* It is written into a configuration file and a reflog: one line of printable text. */
+        for (size_t length; good < n; good += length) {
+            length = utf8_character((const uint8_t *)value + good, n - good);
+            if (!length || utf8_is_control((const uint8_t *)value + good, length))
+                break;
+        }
+        if (to && good == n && n < GIT_IDENTITY_SIZE)
+            memcpy(to, value, n + 1);
     }
 }
 
 /* --- the configuration without credentials --- */
-
-static const char MASK_MINIMAL[] = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
-
-/* A quick look: most configurations have none of it, and no git is started for them. */
-static bool mask_is_needed(const char *text)
-{
-    static const char *const WORDS[] = {"extraheader", "credential", "insteadof", "password",
-                                        "passwd",      "token",      "secret",    "smtppass",
-                                        "cookie",      "[include"};
-    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
-        if (strcasestr(text, WORDS[i]))
-            return true;
-    for (const char *at = text; (at = strstr(at, "://")); at += 3)
-        if (memchr(at + 3, '@', strcspn(at + 3, "/\n")))
-            return true;
-    return false;
-}
 
 void git_mask_url(const char *url, struct buf *ret)
 {
@@ -122,34 +95,12 @@ bool git_mask_allows(const char *key)
     return !strstr(key, "://") || !strchr(strstr(key, "://"), '@');
 }
 
-/* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a
- * bare name. */
-static void mask_put_entry(struct buf *b, char *entry)
-{
-    char *value = strchr(entry, '\n');
-    if (value)
-        *value++ = 0;
-    char *first = strchr(entry, '.'), *last = strrchr(entry, '.');
-    if (!first || !git_mask_allows(entry))
-        return;
-    buf_printf(b, "[%.*s", (int)(first - entry), entry);
-    if (last > first) {
-        *last = 0;
-        buf_append_str(b, " ");
-        config_put_quoted(b, first + 1);
-    }
-    buf_printf(b, "]\n\t%s", last + 1);
-    if (value) {
-        _cleanup_buf_ struct buf clean = BUF_INIT(CONFIG_MAX);
-        git_mask_url(value, &clean);
-        buf_append_str(b, " = ");
-        config_put_quoted(b, buf_cstr(&clean) ? (const char *)clean.data : "");
-    }
-    buf_append_str(b, "\n");
-}
-
 int git_mask_config(const char *workspace, struct buf *ret)
 {
+    /* Most configurations have nothing to hide, and no git is started for them. */
+    static const char *const SUSPECT[] = {"extraheader", "credential", "insteadof", "password",
+                                          "passwd",      "token",      "secret",    "smtppass",
+                                          "cookie",      "[include"};
     char path[PATH_MAX];
     struct stat st;
     _cleanup_buf_ struct buf text = BUF_INIT(CONFIG_MAX);
@@ -158,22 +109,49 @@ int git_mask_config(const char *workspace, struct buf *ret)
         lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
     int r = io_read_file(AT_FDCWD, path, &text);
-    if (r == 0 && buf_cstr(&text) && !mask_is_needed((const char *)text.data))
-        return 0;
+    if (r == 0 && buf_cstr(&text)) {
+        bool needed = false;
+        for (size_t i = 0; i < ARRAY_SIZE(SUSPECT); i++)
+            needed |= strcasestr((const char *)text.data, SUSPECT[i]) != NULL;
+        for (const char *at = (const char *)text.data; (at = strstr(at, "://")); at += 3)
+            needed |= memchr(at + 3, '@', strcspn(at + 3, "/\n")) != NULL;
+        if (!needed)
+            return 0;
+    }
     const char *const args[] = {"config", "--file", path, "--no-includes", "-z", "--list", NULL};
     if (r == 0)
         r = git_run(&(struct git_call){.args = args, .owner_of = path, .out_max = CONFIG_MAX}, &out,
                     NULL);
+    /* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a
+     * bare name. */
     size_t begin = ret->len;
     for (size_t at = 0, n; r == 0 && buf_cstr(&out) && at < out.len; at += n + 1) {
-        char *entry = (char *)out.data + at;
-        n = strlen(entry); /* mask_put_entry cuts it */
-        mask_put_entry(ret, entry);
+        char *entry = (char *)out.data + at, *value = strchr(entry, '\n');
+        n = strlen(entry);
+        if (value)
+            *value++ = 0;
+        char *first = strchr(entry, '.'), *last = strrchr(entry, '.');
+        if (!first || !git_mask_allows(entry))
+            continue;
+        buf_printf(ret, "[%.*s", (int)(first - entry), entry);
+        if (last > first) {
+            *last = 0;
+            buf_append_str(ret, " ");
+            config_put_quoted(ret, first + 1);
+        }
+        buf_printf(ret, "]\n\t%s", last + 1);
+        if (value) {
+            _cleanup_buf_ struct buf clean = BUF_INIT(CONFIG_MAX);
+            git_mask_url(value, &clean);
+            buf_append_str(ret, " = ");
+            config_put_quoted(ret, buf_cstr(&clean) ? (const char *)clean.data : "");
+        }
+        buf_append_str(ret, "\n");
     }
     if (r != 0 || ret->failed) {
         ret->len = begin;
         ret->failed = false;
-        buf_append_str(ret, MASK_MINIMAL);
+        buf_append_str(ret, "[core]\n\trepositoryformatversion = 0\n\tbare = false\n");
     }
     return 1;
 }
@@ -237,20 +215,6 @@ static int worktree_put(struct box *box, const char *name, const struct buf *dat
                         : worktree_run(box, SCRIPT, name, data, err);
 }
 
-static int worktree_put_refs(const struct git_repo *repo, struct box *box, struct error *err)
-{
-    struct git_refs refs = {0};
-    _cleanup_buf_ struct buf text = BUF_INIT(64u << 20);
-    int r = git_refs_read(repo->git_dir, NULL, &refs, err);
-    if (r < 0)
-        return r;
-    buf_append_str(&text, "# pack-refs with: sorted\n");
-    for (size_t i = 0; i < refs.count; i++)
-        buf_printf(&text, "%s %s\n", refs.items[i].id, refs.items[i].name);
-    git_refs_free(&refs);
-    return worktree_put(box, "packed-refs", &text, err);
-}
-
 /* What git must know to read the repository. Everything else may hold secrets, or paths of the
  * host. */
 static int worktree_put_config(const struct git_repo *repo, struct box *box, struct error *err)
@@ -295,9 +259,18 @@ int git_box_install(const struct git_box *g, struct box *box, struct error *err)
                                      {repo->index, "index"},
                                      {repo->shallow, "shallow"},
                                      {sparse, "info/sparse-checkout"}};
+    struct git_refs refs = {0};
+    _cleanup_buf_ struct buf packed = BUF_INIT(64u << 20);
     int r = worktree_put_config(repo, box, err);
     if (r == 0)
-        r = worktree_put_refs(repo, box, err);
+        r = git_refs_read(repo->git_dir, &refs, err);
+    if (r < 0)
+        return r;
+    buf_append_str(&packed, "# pack-refs with: sorted\n");
+    for (size_t i = 0; i < refs.count; i++)
+        buf_printf(&packed, "%s %s\n", refs.items[i].id, refs.items[i].name);
+    git_refs_free(&refs);
+    r = worktree_put(box, "packed-refs", &packed, err);
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(copies); i++) {
         _cleanup_buf_ struct buf data = BUF_INIT(FILE_MAX);
         r = io_read_file(AT_FDCWD, copies[i][0], &data);
@@ -318,21 +291,16 @@ bool git_worktree_moved(struct box *box)
 
 /* --- all of it --- */
 
-void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
+void git_box_prepare(struct box_options *o, struct git_box *ret)
 {
-    const char *folder = o->workspace ? o->workspace : "/";
     char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
     *ret = (struct git_box){0};
-    if (!always && !git_repo_is_above(folder))
-        return;
-    git_identity(folder, name, email);
+    git_identity(o->workspace ? o->workspace : "/", name, email);
     if (name[0] || email[0]) {
         struct buf b = BUF_INIT(BOX_GIT_SIZE - 1);
-        buf_append_str(&b, "[user]\n");
-        if (name[0]) {
-            buf_append_str(&b, "\tname = ");
+        buf_append_str(&b, name[0] ? "[user]\n\tname = " : "[user]");
+        if (name[0])
             config_put_quoted(&b, name);
-        }
         buf_append_str(&b, email[0] ? "\n\temail = " : "");
         if (email[0])
             config_put_quoted(&b, email);

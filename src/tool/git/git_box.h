@@ -19,7 +19,7 @@
 #pragma once
 
 #include "box.h"
-#include "git_repo.h"
+#include "git.h"
 
 #define GIT_IDENTITY_SIZE 160
 
@@ -33,14 +33,20 @@ struct git_box {
     struct git_worktree worktree;
 };
 
-/* Completes the options, which point into `ret` until the box is made. For a command that must
- * start quickly, `always` is false: in a folder that is in no repository nothing is done. */
-void git_box_prepare(struct box_options *o, bool always, struct git_box *ret);
+/* Completes the options, which point into `ret` until the box is made. A command that must start
+ * quickly calls it only for a folder in a repository (io_folder_with). */
+void git_box_prepare(struct box_options *o, struct git_box *ret);
 
 /* Once the box is up, before anything runs in it. */
 int git_box_install(const struct git_box *g, struct box *box, struct error *err);
 void git_box_free(struct git_box *g);
-#define _cleanup_git_box_ _cleanup_(git_box_free)
+
+static inline void cleanup_git_box(struct git_box *g)
+{
+    if (g->identity || g->mask || g->worktree.needed)
+        git_box_free(g);
+}
+#define _cleanup_git_box_ _cleanup_(cleanup_git_box)
 
 /* From the person's and the folder's repository's configuration, with includeIf. Printable text;
  * empty where nothing is set, or there is no git. */

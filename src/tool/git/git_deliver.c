@@ -43,49 +43,21 @@ static void index_drop(struct index_update *i)
     *i = INDEX_NONE;
 }
 
-/* As git does it: the process that creates index.lock may replace the index. */
-static int index_lock(const struct git_repo *host, struct index_update *i, struct error *err)
-{
-    struct stat st;
-    mode_t mode = stat(host->index, &st) == 0 ? st.st_mode & 0666 : 0644;
-    i->lock = open(i->lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (i->lock < 0 && errno == EEXIST) {
-        error_set(err, EBUSY, "another git is at work in your repository (index.lock)");
-        return 1;
-    }
-    if (i->lock < 0 || (geteuid() == 0 && stat(host->git_dir, &st) == 0 &&
-                        fchown(i->lock, st.st_uid, st.st_gid) < 0))
-        return error_errno(err, errno, "cannot lock the index");
-    return 0;
-}
-
-static int index_copy(const struct git_repo *host, const struct git_transfer *t,
-                      const struct index_update *i, struct error *err)
-{
-    struct stat st;
-    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
-    unlink(i->made_path);
-    int r = io_read_file(AT_FDCWD, host->index, &bytes);
-    if (r == -ENOENT)
-        return 0; /* a repository without a commit has none yet */
-    _cleanup_fd_ int fd = open(i->made_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (r == 0)
-        r = fd < 0 ? -errno : io_write_all(fd, bytes.data, bytes.len);
-    if (r == 0 && geteuid() == 0 && stat(t->path, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) < 0)
-        r = -errno;
-    return r < 0 ? error_errno(err, -r, "cannot read the index") : 0;
-}
-
-/* Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that
+/*
+ * Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that
  * belongs to `from` ("": no commit yet). What the person has staged stays staged. 0; 1 if that is
- * not possible, with the reason in err; or a negative errno. */
+ * not possible, with the reason in err; or a negative errno.
+ */
 static int index_prepare(const struct git_repo *host, const struct git_transfer *t,
                          const char *from, const char *to, struct index_update *ret,
                          struct error *err)
 {
     static const char *const empty_tree[] = {"mktree", NULL};
     static const char *const refresh[] = {"update-index", "-q", "--refresh", NULL};
+    bool root = geteuid() == 0;
     char none[GIT_ID_SIZE];
+    struct stat st;
+    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
     _cleanup_(index_drop) struct index_update i = INDEX_NONE;
     i.index_path = host->index;
     i.lock_path = str_printf("%s.lock", host->index);
@@ -93,17 +65,33 @@ static int index_prepare(const struct git_repo *host, const struct git_transfer 
     _cleanup_free_ char *file = str_printf("GIT_INDEX_FILE=%s", i.made_path);
     if (!i.lock_path || !i.made_path || !file)
         return error_set(err, ENOMEM, "no memory");
-    int r = index_lock(host, &i, err);
-    if (r == 0)
-        r = index_copy(host, t, &i, err);
-    if (r != 0)
-        return r;
+
+    /* As git does it: the process that creates index.lock may replace the index. */
+    mode_t mode = stat(host->index, &st) == 0 ? st.st_mode & 0666 : 0644;
+    i.lock = open(i.lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (i.lock < 0 && errno == EEXIST) {
+        error_set(err, EBUSY, "another git is at work in your repository (index.lock)");
+        return 1;
+    }
+    if (i.lock < 0 ||
+        (root && stat(host->git_dir, &st) == 0 && fchown(i.lock, st.st_uid, st.st_gid) < 0))
+        return error_errno(err, errno, "cannot lock the index");
+    unlink(i.made_path);
+    int r = io_read_file(AT_FDCWD, host->index, &bytes);
+    if (r == 0) {
+        _cleanup_fd_ int fd = open(i.made_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        r = fd < 0 ? -errno : io_write_all(fd, bytes.data, bytes.len);
+        if (r == 0 && root && stat(t->path, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) < 0)
+            r = -errno;
+    }
+    if (r < 0 && r != -ENOENT) /* a repository without a commit has none yet */
+        return error_errno(err, -r, "cannot read the index");
 
     const char *const env[] = {file, NULL};
     struct git_call call = {
         .git_dir = t->path, .work_tree = host->work_tree, .env = env, .hostile = true};
-    call.args = empty_tree;
     if (!*from) {
+        call.args = empty_tree;
         r = git_line(&call, none, sizeof none, err);
         if (r != 0 || !git_id_is_valid(none))
             return r < 0 ? r : error_set(err, EPROTO, "git mktree gave no tree");
@@ -126,7 +114,7 @@ static int index_prepare(const struct git_repo *host, const struct git_transfer 
     return 0;
 }
 
-/* Puts it in place of the repository's. */
+/* Replaces the repository's index. */
 static int index_commit(struct index_update *i, struct error *err)
 {
     _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
@@ -177,26 +165,6 @@ static void delivery_say(const struct delivery *d, const char *fmt, ...)
     va_end(args);
     if (d->o->say)
         d->o->say(d->o->data, line);
-}
-
-/* HEAD, and the branches of other worktrees: these must not move beneath them. */
-static int delivery_read_host(struct delivery *d, struct error *err)
-{
-    static const char *const branch[] = {"symbolic-ref", "-q", "HEAD", NULL};
-    static const char *const commit[] = {"rev-parse", "-q", "--verify", "HEAD^{commit}", NULL};
-    static const char *const worktrees[] = {"worktree", "list", "--porcelain", NULL};
-    struct git_call call = {.git_dir = d->host->git_dir, .args = branch, .hostile = true};
-    char name[4096];
-    int r = git_line(&call, name, sizeof name, err);
-    call.args = commit;
-    if (r >= 0)
-        r = git_line(&call, d->head.id, sizeof d->head.id, err);
-    if (r >= 0 && *name && !(d->head.branch = strdup(name)))
-        r = error_set(err, ENOMEM, "no memory");
-    if (r < 0)
-        return r;
-    return git_check(&(struct git_call){.git_dir = d->host->git_dir, .args = worktrees},
-                     &d->elsewhere, err);
 }
 
 static bool delivery_elsewhere(struct delivery *d, const char *branch)
@@ -388,7 +356,7 @@ static int head_move(struct delivery *d, struct error *err)
         r = r < 0 ? r : 0;
     }
     if (r == 0 && strcmp(now, d->head.branch ? d->head.branch : "") != 0) {
-        error_set(err, EBUSY, "you changed to another branch meanwhile");
+        error_set(err, EBUSY, "you switched to another branch since the box started");
         r = 1;
     }
     if (r == 0 && strcmp(old, t->head_id) != 0)
@@ -525,8 +493,21 @@ int git_deliver(const struct git_repo *host, const struct git_transfer *from,
 {
     _cleanup_(delivery_free) struct delivery d = {
         .host = host, .from = from, .o = o, .elsewhere = BUF_INIT(0)};
+    static const char *const branch[] = {"symbolic-ref", "-q", "HEAD", NULL};
+    static const char *const commit[] = {"rev-parse", "-q", "--verify", "HEAD^{commit}", NULL};
+    static const char *const worktrees[] = {"worktree", "list", "--porcelain", NULL};
+    struct git_call call = {.git_dir = host->git_dir, .args = branch, .hostile = true};
+    char name[4096];
     git_identity(host->work_tree, d.name, d.email);
-    int r = delivery_read_host(&d, err);
+    int r = git_line(&call, name, sizeof name, err);
+    call.args = commit;
+    if (r >= 0)
+        r = git_line(&call, d.head.id, sizeof d.head.id, err);
+    if (r >= 0 && *name && !(d.head.branch = strdup(name)))
+        r = error_set(err, ENOMEM, "no memory");
+    call.args = worktrees; /* their branches must not move beneath them */
+    if (r >= 0)
+        r = git_check(&call, &d.elsewhere, err);
     if (r == 0)
         r = head_deliver(&d, err);
     for (size_t i = 0; r == 0 && i < from->refs.count; i++)

@@ -76,31 +76,6 @@ static int transfer_run(struct box *box, const char *script, const char *folder,
 
 /* --- what the box says about its repository --- */
 
-static int transfer_take_stash(struct git_transfer *t, const char *id, const char *message)
-{
-    if (t->n_stashes == GIT_TRANSFER_STASHES)
-        return 0;
-    struct git_stash *all = realloc(t->stashes, (t->n_stashes + 1) * sizeof *all);
-    if (!all)
-        return -ENOMEM;
-    t->stashes = all;
-    char *text = strndup(message, STASH_TEXT_MAX); /* of the box, for a person */
-    if (text && !utf8_valid((const uint8_t *)text, strlen(text)))
-        for (char *at = text; *at; at++)
-            *at = (unsigned char)*at >= 0x80 ? '?' : *at;
-    for (char *at = text; at && *at;) {
-        size_t n = utf8_character((const uint8_t *)at, strlen(at));
-        if (utf8_is_control((const uint8_t *)at, n))
-            memset(at, '?', n);
-        at += n;
-    }
-    struct git_stash *one = &all[t->n_stashes];
-    snprintf(one->id, sizeof one->id, "%s", id);
-    one->message = text;
-    t->n_stashes += text != NULL;
-    return text ? 0 : -ENOMEM;
-}
-
 /* One line of the list. -EINVAL for what no git would say. */
 static int transfer_take_line(struct git_transfer *t, const struct git_repo *host, char *line)
 {
@@ -126,9 +101,19 @@ static int transfer_take_line(struct git_transfer *t, const struct git_repo *hos
         snprintf(t->head_id, sizeof t->head_id, "%s", value);
     else if (strcmp(line, "past") == 0)
         return git_refs_add(&t->past, "", value);
-    else if (strcmp(line, "stash") == 0)
-        return transfer_take_stash(t, value, rest ? rest : "");
-    else if (strcmp(line, "ref") == 0 && rest && git_ref_name_is_safe(rest))
+    else if (strcmp(line, "stash") == 0) {
+        struct git_stash *all = realloc(t->stashes, (t->n_stashes + 1) * sizeof *all);
+        if (!all)
+            return -ENOMEM;
+        t->stashes = all;
+        if (t->n_stashes == GIT_TRANSFER_STASHES)
+            return 0;
+        struct git_stash *one = &all[t->n_stashes];
+        snprintf(one->id, sizeof one->id, "%s", value);
+        one->message = foreign_text(rest ? rest : "", rest ? strlen(rest) : 0, STASH_TEXT_MAX);
+        t->n_stashes += one->message != NULL;
+        return one->message ? 0 : -ENOMEM;
+    } else if (strcmp(line, "ref") == 0 && rest && git_ref_name_is_safe(rest))
         return git_refs_add(&t->refs, rest, value);
     else if (strcmp(line, "ref") == 0)
         t->unsafe_names++;
@@ -320,42 +305,32 @@ static int transfer_objects(struct box *box, const char *folder,
     return r <= 0 ? r : error_set(err, EBADMSG, "objects are missing");
 }
 
-static int transfer_name_refs(const struct git_transfer *t, struct error *err)
-{
-    static const char *const args[] = {"update-ref", "--stdin", NULL};
-    _cleanup_buf_ struct buf in = BUF_INIT(IDS_MAX);
-    for (size_t i = 0; i < t->refs.count; i++)
-        buf_printf(&in, "create refs/box/%s %s\n", t->refs.items[i].name + strlen("refs/"),
-                   t->refs.items[i].id);
-    for (size_t i = 0; i < t->n_stashes; i++)
-        buf_printf(&in, "create refs/box/stash/%zu %s\n", i, t->stashes[i].id);
-    if (t->head_id[0])
-        buf_printf(&in, "create refs/box/HEAD %s\n", t->head_id);
-    if (in.failed)
-        return error_set(err, ENOMEM, "no memory");
-    int r = in.len ? git_run(&(struct git_call){.git_dir = t->path,
-                                                .args = args,
-                                                .input = in.data,
-                                                .n_input = in.len,
-                                                .hostile = true},
-                             NULL, err)
-                   : 0;
-    return r <= 0 ? r : -EBADMSG;
-}
-
 int git_transfer(struct box *box, const char *folder, const struct git_repo *host,
                  const struct git_transfer_options *o, struct git_transfer *ret, struct error *err)
 {
+    static const char *const update[] = {"update-ref", "--stdin", NULL};
     _cleanup_git_transfer_ struct git_transfer t = {0};
+    _cleanup_buf_ struct buf in = BUF_INIT(IDS_MAX);
     int r = transfer_list(box, folder, host, o, &t, err);
     if (r == 0)
-        r = git_refs_read(host->git_dir, NULL, &t.host, err);
+        r = git_refs_read(host->git_dir, &t.host, err);
     if (r == 0)
         r = quarantine_make(&t, host, err);
     if (r == 0)
         r = transfer_objects(box, folder, o, &t, err);
-    if (r == 0)
-        r = transfer_name_refs(&t, err);
+    for (size_t i = 0; i < t.refs.count; i++)
+        buf_printf(&in, "create refs/box/%s %s\n", t.refs.items[i].name + strlen("refs/"),
+                   t.refs.items[i].id);
+    for (size_t i = 0; i < t.n_stashes; i++)
+        buf_printf(&in, "create refs/box/stash/%zu %s\n", i, t.stashes[i].id);
+    if (t.head_id[0])
+        buf_printf(&in, "create refs/box/HEAD %s\n", t.head_id);
+    const struct git_call name_refs = {
+        .git_dir = t.path, .args = update, .input = in.data, .n_input = in.len, .hostile = true};
+    if (r == 0 && in.failed)
+        r = error_set(err, ENOMEM, "no memory");
+    if (r == 0 && in.len && (r = git_run(&name_refs, NULL, err)) > 0)
+        r = -EBADMSG;
     if (r == 0) {
         *ret = t;
         t = (struct git_transfer){0};

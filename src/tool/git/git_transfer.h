@@ -13,8 +13,8 @@
  */
 #pragma once
 
-#include "git_repo.h"
 #include "box.h"
+#include "git.h"
 
 #define GIT_TRANSFER_REFS_MAX 1000u /* refs that the host does not have as they are */
 #define GIT_TRANSFER_STASHES  100u

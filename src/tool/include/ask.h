@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-#include "tool.h"
 #include "box.h"
+#include "tool.h"
 #include "wire.h"
 
 #define ASK_PATIENCE_MS 60000

@@ -18,7 +18,7 @@
 #include "error.h"
 #include "json.h"
 #include "schema.h"
-#include "tool_result.h"
+#include "text.h"
 
 #define TOOL_SUMMARY_MAX (16u << 10) /* bytes of the summary of a foreign tool */
 #define TOOL_TITLE_MAX   200u
@@ -30,6 +30,45 @@
 #define TOOL_RUNS    4u  /* runs code: it may change whatever the box lets it */
 #define TOOL_CACHED  8u  /* the same input on the same snapshot gives the same result */
 #define TOOL_HOST    16u /* works on the host with the person's rights, outside of any box */
+
+/*
+ * What a call gives: data for programs, text for a model, perhaps a picture. The text of a failed
+ * result says what went wrong and what to do; its data, if any, holds the details.
+ */
+#define RESULT_TEXT_MAX  (1u << 20)
+#define RESULT_IMAGE_MAX (16u << 20)
+
+struct tool_result {
+    bool failed;
+    bool cached;      /* came from the cache */
+    bool lingers;     /* something that the call started runs on in the box */
+    json_t *data;     /* an object, or NULL */
+    struct buf text;  /* valid UTF-8 */
+    const char *mime; /* of the image; NULL: there is none */
+    struct buf image; /* its bytes */
+};
+
+#define TOOL_RESULT_INIT                                                                           \
+    ((struct tool_result){.text = BUF_INIT(RESULT_TEXT_MAX), .image = BUF_INIT(RESULT_IMAGE_MAX)})
+
+void tool_result_free(struct tool_result *r);
+#define _cleanup_result_ _cleanup_(tool_result_free)
+
+/* An independent copy. 0 or -ENOMEM. */
+int tool_result_copy(const struct tool_result *from, struct tool_result *ret);
+
+/* The whole result as JSON: {"data", "text", "failed", "image"}; NULL without memory. */
+json_t *tool_result_json(const struct tool_result *r);
+
+/* Appends bytes of any kind as valid UTF-8: what is not becomes U+FFFD. NUL bytes become U+2400. */
+int text_append(struct buf *b, const void *data, size_t n);
+
+/* The same as a JSON string. */
+json_t *text_json(const void *data, size_t n);
+
+/* Sets a member of an object and drops the reference; without memory the object gets no such member
+ * and the call fails later, when it is printed: -ENOMEM. */
+int data_set(json_t *object, const char *name, json_t *value);
 
 struct tool_session;
 struct tool_call;
@@ -97,7 +136,6 @@ struct tool_request {
     const char *name;
     const struct tool *tool; /* one of the frontend's own, instead of that of a name; or NULL */
     json_t *input;           /* borrowed; NULL: an empty object */
-    bool cached;             /* take the answer of a tool that runs code from the cache, too */
     int cancel;              /* -1: none */
     int patience_ms;         /* goes ahead if its turn has not come by then; 0: waits */
     const struct tool_progress *progress;

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "box.h"
-#include "kept_output.h"
 #include "run_tests.h"
 #include "session.h"
 #include "thread.h"
+#include "tool_text.h"
 #include "banned.h"
 
 #define OUTPUT_MAX  (16u << 10) /* bytes of the output's end in a result */
@@ -42,7 +42,7 @@ int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_
     struct watched w = {0};
     struct box_sink sink = {
         .write = watched_take_output, .tick = c->progress ? watched_tick : NULL, .data = &w};
-    struct box_command command = {.shell = tool_session_shell(c->session),
+    struct box_command command = {.shell = TOOL_SHELL,
                                   .script = script,
                                   .cwd = cwd,
                                   .timeout_ns = timeout_ns,

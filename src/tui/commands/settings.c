@@ -8,7 +8,6 @@
 #include "cleanup.h"
 #include "thread.h"
 #include "chat_command.h"
-#include "host.h"
 #include "session.h"
 #include "tui.h"
 #include "box.h"

@@ -3,7 +3,7 @@
 
 #include "lines.h"
 #include "input.h"
-#include "tool_result.h"
+#include "tool.h"
 #include "text.h"
 #include "banned.h"
 

@@ -60,7 +60,7 @@ static struct tool_schemas *schemas(void)
     struct tool_session *s = NULL;
     struct tool_schemas *t = NULL;
     struct error err = {0};
-    assert_int_equal(tool_session_new(NULL, NULL, &s, NULL), 0);
+    assert_int_equal(tool_session_new(NULL, &s, NULL), 0);
     assert_int_equal(tool_session_add(s, &source), 0);
     assert_int_equal(tool_schemas_new(s, tell, NULL, &t, &err), 0);
     tool_session_free(s);

@@ -435,7 +435,7 @@ static void test_actions(void **state)
     put(p, "task.json", HEAD TESTS SOLVED ", \"reads\": [\"src/a.py\"]}");
     static const char *const NAMES[] = {"apply fix", "apply other-1", "run tests", "read src/a.py",
                                         "submit"};
-    static const char *const TOOLS[] = {"apply_diff", "apply_diff", "run_tests", "read_file",
+    static const char *const ACTION_TOOLS[] = {"apply_diff", "apply_diff", "run_tests", "read_file",
                                         "submit"};
     struct task *t = load(p);
     assert_int_equal(task_actions(t), 5);
@@ -447,7 +447,7 @@ static void test_actions(void **state)
         task_action_name(t, i, name, sizeof name);
         assert_string_equal(name, NAMES[i]);
         assert_int_equal(task_action(t, i, &tool, &input), 0);
-        assert_string_equal(tool, TOOLS[i]);
+        assert_string_equal(tool, ACTION_TOOLS[i]);
         assert_true(json_is_object(input));
         json_decref(input);
     }

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "keeper.h"
+#include "mcp.h"
 #include "rpc.h"
-#include "mcp_server.h"
 #include "server.h"
 
 #define ANY SCHEMA({"type" : "object"})
@@ -111,10 +111,9 @@ struct client {
     size_t longest; /* that can be sent to it */
 };
 
-static int take(void *data, uint64_t to, const json_t *message)
+static int take(void *data, const json_t *message)
 {
     struct client *c = data;
-    assert_int_equal(to, 7);
     if (json_dumpb(message, NULL, 0, 0) > c->longest)
         return -ENOBUFS;
     pthread_mutex_lock(&c->lock);
@@ -126,7 +125,7 @@ static int take(void *data, uint64_t to, const json_t *message)
 
 static void say(struct client *c, const char *text)
 {
-    mcp_server_take(c->server, 7, text, strlen(text));
+    mcp_server_take(c->server, text, strlen(text));
 }
 
 /* The next message that was sent. The caller's. */
@@ -201,7 +200,7 @@ static int open_client(void **state)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->came, NULL);
     assert_int_equal(keeper_attach(&(struct registry_id){"nowhere0"}, &c->box, &err), 0);
-    assert_int_equal(tool_session_new(c->box, NULL, &c->session, &err), 0);
+    assert_int_equal(tool_session_new(c->box, &c->session, &err), 0);
     assert_int_equal(tool_session_add(c->session, &source), 0);
     struct mcp_options o = {.session = c->session, .send = take, .data = c};
     assert_int_equal(mcp_server_new(&o, &c->server, &err), 0);
@@ -390,7 +389,7 @@ static void test_no_box(void **state)
 static void test_refuse(void **state)
 {
     struct client *c = *state;
-    mcp_server_refuse(c->server, 7, "too long");
+    mcp_server_refuse(c->server, "too long");
     expect(c, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"invalid "
               "request: "
               "too long\"}}");

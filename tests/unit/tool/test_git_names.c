@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "git.h"
 #include "git_box.h"
-#include "git_repo.h"
 
 static void ordinary_refs_are_safe(void **state)
 {

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "keeper.h"
-#include "kept_output.h"
 #include "session.h"
 #include "text.h"
+#include "tool_text.h"
 
 /* A box that nobody holds: every request fails. */
 static struct box *nowhere;
@@ -26,7 +26,7 @@ struct output {
 static void begin(struct output *o)
 {
     *o = (struct output){.call = {.cancel = -1}, .text = BUF_INIT(1u << 20)};
-    assert_int_equal(tool_session_new(nowhere, NULL, &o->call.session, NULL), 0);
+    assert_int_equal(tool_session_new(nowhere, &o->call.session, NULL), 0);
     kept_output_init(&o->kept, &o->call);
 }
 

@@ -15,7 +15,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cache.h"
 #include "session.h"
 
 static atomic_int inside, most_inside, runs;
@@ -90,20 +89,19 @@ static struct tool_source source = {.find = find, .free = nothing};
 static struct tool_session *open_session(void)
 {
     struct tool_session *s = NULL;
-    assert_int_equal(tool_session_new(NULL, NULL, &s, NULL), 0);
+    assert_int_equal(tool_session_new(NULL, &s, NULL), 0);
     assert_int_equal(tool_session_add(s, &source), 0);
     runs = inside = most_inside = 0;
     return s;
 }
 
 /* Calls, checks how far it came, and gives the text in a static buffer. */
-static const char *call(struct tool_session *s, const char *name, const char *input, bool cached,
-                        int reached)
+static const char *call(struct tool_session *s, const char *name, const char *input, int reached)
 {
     static char text[256];
     struct tool_result r;
     json_t *in = json_loads(input, 0, NULL);
-    struct tool_request q = {.name = name, .input = in, .cancel = -1, .cached = cached};
+    struct tool_request q = {.name = name, .input = in, .cancel = -1};
     assert_int_equal(tool_call(s, &q, &r), reached);
     snprintf(text, sizeof text, "%s%s%s", r.failed ? "failed: " : "", r.cached ? "cached: " : "",
              r.text.len ? buf_cstr(&r.text) : "");
@@ -117,16 +115,16 @@ static const char *call(struct tool_session *s, const char *name, const char *in
 static void test_reach(void **state)
 {
     struct tool_session *s = open_session();
-    assert_string_equal(call(s, "nope", "{}", false, -ENOENT),
+    assert_string_equal(call(s, "nope", "{}", -ENOENT),
                         "failed: there is no tool 'nope'; `hutch tool --list` shows all");
     assert_string_equal(
-        call(s, "git_push", "{}", false, -ENOENT), /* nobody said what it may do on the host */
+        call(s, "git_push", "{}", -ENOENT), /* nobody said what it may do on the host */
         "failed: there is no tool 'git_push'; `hutch tool --list` shows all");
-    assert_string_equal(call(s, "broken", "{}", false, -EIO), "failed: it is broken");
-    assert_string_equal(call(s, "count", "{}", false, -EINVAL), "failed: input.x: is missing");
+    assert_string_equal(call(s, "broken", "{}", -EIO), "failed: it is broken");
+    assert_string_equal(call(s, "count", "{}", -EINVAL), "failed: input.x: is missing");
     assert_int_equal(runs, 0);
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "1");
-    assert_string_equal(call(s, "fail", "{}", false, 0), "failed: no room\xef\xbf\xbd");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "1");
+    assert_string_equal(call(s, "fail", "{}", 0), "failed: no room\xef\xbf\xbd");
     tool_session_free(s);
 }
 
@@ -134,41 +132,16 @@ static void test_cache(void **state)
 {
     struct tool_session *s = open_session();
     struct tool_cache *cache = tool_cache_new(1 << 20);
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "1");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0),
-                        "2"); /* nothing is known of the state */
-    tool_session_state(s, cache, "snap-1");
-    assert_string_equal(call(s, "count", "{\"x\":1,\"y\":2}", false, 0), "3");
-    assert_string_equal(call(s, "count", "{\"y\":2,\"x\":1}", false, 0),
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "1");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "2"); /* no cache */
+    tool_session_set_cache(s, cache);
+    assert_string_equal(call(s, "count", "{\"x\":1,\"y\":2}", 0), "3");
+    assert_string_equal(call(s, "count", "{\"y\":2,\"x\":1}", 0),
                         "cached: 3"); /* members in any order */
-    assert_string_equal(call(s, "count", "{\"x\":2}", false, 0), "4");
-    assert_string_equal(call(s, "fail", "{}", false, 0), "failed: no room\xef\xbf\xbd");
-    call(s, "fail", "{}", false, 0);
+    assert_string_equal(call(s, "count", "{\"x\":2}", 0), "4");
+    assert_string_equal(call(s, "fail", "{}", 0), "failed: no room\xef\xbf\xbd");
+    call(s, "fail", "{}", 0);
     assert_int_equal(runs, 6); /* failures are not kept */
-    tool_session_state(s, cache, "snap-2");
-    assert_string_equal(call(s, "count", "{\"x\":2}", false, 0), "7");
-    assert_string_equal(call(s, "change", "{}", false, 0), "8");
-    assert_string_equal(call(s, "count", "{\"x\":2}", false, 0),
-                        "9"); /* the state is not known any more */
-    tool_session_state(s, cache, "snap-1");
-    assert_string_equal(call(s, "count", "{\"x\":2}", false, 0), "cached: 4");
-    tool_session_free(s);
-    tool_cache_free(cache);
-}
-
-/* What runs code is kept only for a caller that asks for it; and an answer from the cache changes
- * nothing. */
-static void test_cache_of_code(void **state)
-{
-    struct tool_session *s = open_session();
-    struct tool_cache *cache = tool_cache_new(1 << 20);
-    tool_session_state(s, cache, "a");
-    assert_string_equal(call(s, "runs", "{}", true, 0), "1");
-    tool_session_state(s, cache, "a");
-    assert_string_equal(call(s, "runs", "{}", true, 0), "cached: 1");
-    assert_string_equal(call(s, "runs", "{}", true, 0), "cached: 1");
-    assert_string_equal(call(s, "runs", "{}", false, 0), "2");
-    assert_string_equal(call(s, "runs", "{}", true, 0), "3");
     tool_session_free(s);
     tool_cache_free(cache);
 }
@@ -179,19 +152,19 @@ static void test_cache_alone(void **state)
 {
     struct tool_session *s = open_session();
     struct tool_cache *cache = tool_cache_new(1 << 20);
-    assert_int_equal(tool_session_alone(s, cache), 0);
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "1");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "cached: 1");
-    assert_string_equal(call(s, "change", "{}", false, 0), "2");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "3");
-    assert_string_equal(call(s, "runs", "{}", false, 0), "4");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "5");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "cached: 5");
-    assert_string_equal(call(s, "linger", "{}", false, 0), "6");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "7");
-    assert_string_equal(call(s, "change", "{}", false, 0), "8");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "9");
-    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "10");
+    tool_session_set_cache(s, cache);
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "1");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "cached: 1");
+    assert_string_equal(call(s, "change", "{}", 0), "2");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "3");
+    assert_string_equal(call(s, "runs", "{}", 0), "4");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "5");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "cached: 5");
+    assert_string_equal(call(s, "linger", "{}", 0), "6");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "7");
+    assert_string_equal(call(s, "change", "{}", 0), "8");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "9");
+    assert_string_equal(call(s, "count", "{\"x\":1}", 0), "10");
     tool_session_free(s);
     tool_cache_free(cache);
 }
@@ -377,7 +350,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reach),
         cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_cache_of_code),
         cmocka_unit_test(test_cache_alone),
         cmocka_unit_test(test_cache_is_bounded),
         cmocka_unit_test(test_two_steps),

@@ -4,7 +4,7 @@
  * git starts with an environment of its own: no variable of the caller's, no configuration but the
  * repository's (and the person's, only where a call asks for it), no hook, no file system monitor,
  * no transport, no replaced objects, no background maintenance. Its output, memory and time are
- * bounded. Where root works in the repository of somebody else, git runs as that user.
+ * bounded. Where root works in the repository of another user, git runs as that user.
  *
  * Never run git in a folder that a box can write (mode direct): its .git/config could name
  * programs.
@@ -17,49 +17,42 @@
 #include "error.h"
 #include "text.h"
 
-#define GIT_OUTPUT_MAX (64u << 20) /* bytes of stdout, unless a call says otherwise */
 #define GIT_TIMEOUT_NS (120 * 1000000000LL)
-#define GIT_MEMORY_MAX (4ull << 30) /* address space of a git that reads what a box made */
 
 struct git_call {
     const char *git_dir;     /* NULL: no repository */
     const char *work_tree;   /* NULL: none */
-    const char *folder;      /* it runs in; NULL: the work tree, else the root */
+    const char *folder;      /* working directory; NULL: the work tree, else the root */
     const char *const *args; /* the subcommand and its arguments, ended by NULL */
-    const char *const *env;  /* more KEY=VALUE, which win over ours; ended by NULL, or NULL */
-    const void *input;       /* what it reads */
+    const char *const *env;  /* more KEY=VALUE, which override ours; ended by NULL, or NULL */
+    const void *input;       /* stdin */
     size_t n_input;
-    const char *owner_of; /* git runs as its owner, if we are root; NULL: git_dir, else work_tree */
-    uint64_t out_max;     /* 0: GIT_OUTPUT_MAX */
+    const char *owner_of; /* root runs git as the owner of this; NULL: git_dir, else work_tree */
+    uint64_t out_max;     /* bytes of stdout; 0: 64 MiB */
     int64_t timeout_ns;   /* 0: GIT_TIMEOUT_NS */
-    int cancel;           /* ends it when it becomes readable; 0 or -1: nothing does */
+    int cancel;           /* ends git when it becomes readable; 0 or -1: none */
     bool personal; /* with the person's own configuration, home and SSH agent: to reach a remote */
     bool hostile;  /* reads bytes that a box made: memory is bounded, too */
 };
 
-/* Runs git to its end. 0, or its exit status if that is not 0 (err says what git complained about),
- * or a negative errno: -ENOENT (there is no git here), -ETIMEDOUT, -ENOBUFS, -ECANCELED. `ret_out`
- * gets what git wrote to stdout, is initialised here and freed by the caller in any case; NULL:
- * dropped. */
+/* Runs git to its end. 0, or its exit status if that is not 0 (err holds git's complaint), or a
+ * negative errno: -ENOENT (git is not installed), -ETIMEDOUT, -ENOBUFS, -ECANCELED. `ret_out` gets
+ * git's stdout, is initialised here and freed by the caller in any case; NULL: dropped. */
 int git_run(const struct git_call *c, struct buf *ret_out, struct error *err);
 
 /* The same, but an exit status that is not 0 becomes -EIO. */
 int git_check(const struct git_call *c, struct buf *ret_out, struct error *err);
 
-/* As git_run, with the first line of stdout; empty if git says no. */
+/* As git_run, with the first line of stdout; empty if git fails. */
 int git_line(const struct git_call *c, char *ret, size_t size, struct error *err);
 
-/* The same in two steps, for a caller that feeds its input (child.in) meanwhile. git_run_finish is
- * called exactly once; it closes child.in. */
+/* The same in two steps, for a caller that feeds stdin (child.in) meanwhile. Call git_run_finish
+ * exactly once; it closes child.in. */
 int git_run_begin(const struct git_call *c, struct child *ret, struct error *err);
 int git_run_finish(const struct git_call *c, struct child *child, struct buf *ret_out,
                    struct error *err);
 
-/* Is there a git on this host? */
-bool git_available(void);
-
 #define GIT_ID_SIZE   65 /* SHA-256 in hex, and a NUL */
-#define GIT_REFS_MAX  100000u
 #define GIT_REF_BYTES 250u
 
 struct git_repo {
@@ -74,23 +67,20 @@ struct git_repo {
 /* The repository whose work tree begins at this folder. -ENOENT without a text if the folder has no
  * .git. */
 int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err);
-
-/* Does this folder, or one above it, hold a .git? */
-bool git_repo_is_above(const char *folder);
-
-/* The top of the work tree that a folder lies in: the nearest folder at or above it that holds a
- * .git, as far as the person's home, which is never one (a repository of dot files is not meant). A
- * new string, or NULL. */
-char *git_repo_top(const char *folder);
-
-/* Makes an empty one, without hooks. */
-int git_repo_init(const char *work_tree, struct error *err);
-
-/* A temporary folder of ours: NAME-XXXXXX beneath $TMPDIR or /tmp, a new string. */
-int git_make_temporary(const char *name, char **ret, struct error *err);
-void git_remove_tree(const char *path);
 void git_repo_free(struct git_repo *r);
 #define _cleanup_git_repo_ _cleanup_(git_repo_free)
+
+/* The top of the work tree that a folder lies in: the nearest folder at or above it that holds a
+ * .git. The person's home and what is above it do not count (a repository of dot files is not
+ * meant). A new string, or NULL. */
+char *git_repo_top(const char *folder);
+
+/* Creates an empty repository without hooks. */
+int git_repo_init(const char *work_tree, struct error *err);
+
+/* A temporary folder: NAME-XXXXXX beneath $TMPDIR or /tmp, a new string. */
+int git_make_temporary(const char *name, char **ret, struct error *err);
+void git_remove_tree(const char *path);
 
 struct git_ref {
     char *name;
@@ -107,8 +97,8 @@ int git_refs_add(struct git_refs *r, const char *name, const char *id);
 const struct git_ref *git_refs_find(const struct git_refs *r, const char *name);
 bool git_refs_have_id(const struct git_refs *r, const char *id);
 
-/* All refs of a repository on the host, or those beneath a prefix. */
-int git_refs_read(const char *git_dir, const char *prefix, struct git_refs *ret, struct error *err);
+/* All refs of a repository on the host. */
+int git_refs_read(const char *git_dir, struct git_refs *ret, struct error *err);
 
 /* Hex of the length of one of git's two hashes? */
 bool git_id_is_valid(const char *id);
@@ -131,6 +121,6 @@ struct git_path {
     bool in_module; /* it belongs to a submodule's repository, beneath .git/modules */
 };
 
-/* Is this a path inside of a folder that is called exactly .git? Other spellings are not, see
+/* Is this a path inside of a folder that is called exactly .git? For other spellings see
  * relpath_touches_git. */
 bool git_path_split(const char *path, struct git_path *ret);
