@@ -93,7 +93,7 @@ def test_refusals_say_what_to_do(user_person, status, answer, words):
     user_person.box_commits()
     api.fault = (status, answer, {})
     text = user_person.tools.fails("create_pr", "--allow-push", title="t", body="b")
-    assert all(word in text for word in words) and "hutch/fix is pushed" in text, text
+    assert all(word in text for word in words) and "pushed the branch hutch/fix" in text, text
     assert TOKEN not in text and "\x1b" not in text
 
 

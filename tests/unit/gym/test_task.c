@@ -436,7 +436,7 @@ static void test_actions(void **state)
     static const char *const NAMES[] = {"apply fix", "apply other-1", "run tests", "read src/a.py",
                                         "submit"};
     static const char *const ACTION_TOOLS[] = {"apply_diff", "apply_diff", "run_tests", "read_file",
-                                        "submit"};
+                                               "submit"};
     struct task *t = load(p);
     assert_int_equal(task_actions(t), 5);
     assert_int_equal(task_features(t), 4);
