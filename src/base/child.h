@@ -1,9 +1,8 @@
 /*
- * A program of the person's on the host, with pipes: what an MCP server is to its client.
+ * A child process on the host with pipes, for example an MCP server.
  *
- * It runs with the person's rights, in a process group of its own (a signal typed on the terminal
- * is not meant for it), with no descriptor but three, and is sent SIGTERM when the thread that
- * started it ends.
+ * It runs with the user's rights, in its own process group (Ctrl-C on the terminal does not reach
+ * it), with three descriptors only, and gets SIGTERM when the thread that started it ends.
  */
 #pragma once
 
@@ -12,7 +11,7 @@
 
 #include "error.h"
 
-/* Only root can start a program as somebody else. */
+/* Only root can start a program as another user. */
 struct child_user {
     uid_t uid;
     gid_t gid;
@@ -23,7 +22,7 @@ struct child_options {
     char *const *argv;
     char *const *env;
     const char *cwd;
-    const struct child_user *user; /* runs as this one; NULL: as we do */
+    const struct child_user *user; /* NULL: the same user */
 };
 
 struct child {
@@ -36,6 +35,6 @@ struct child {
 
 int child_start(const struct child_options *o, struct child *ret, struct error *err);
 
-/* Ends it: closes its input and waits, then SIGTERM and waits, then SIGKILL; the patience is for
- * each. What is left of its process group is killed. Returns the status as waitpid tells it. */
+/* Ends it: closes its input and waits, then SIGTERM and waits, then SIGKILL to its process group;
+ * each wait takes up to patience_ms. Returns the status of waitpid. */
 int child_end(struct child *c, int patience_ms);

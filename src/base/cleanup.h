@@ -1,6 +1,5 @@
 /*
- * Clean-up attributes and explicit transfer: a function with five resources has one return path to
- * read.
+ * Clean-up attributes and explicit transfer of ownership:
  *
  *     _cleanup_fd_ int fd = open(…);
  *     …

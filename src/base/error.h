@@ -3,7 +3,7 @@
  *
  * A function that can fail in a way a person should read takes a `struct error *` as its last
  * parameter, fills it and returns the negative errno. A person sees one line: what was being done,
- * to what, why it failed, what to do. Nobody but src/cli prints it. Passing NULL is allowed
+ * to what, why it failed, what to do. Only src/cli prints it. Passing NULL is allowed
  * everywhere and drops the text.
  */
 #pragma once
@@ -30,7 +30,7 @@ int error_errno(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 int error_wrap(struct error *err, const char *fmt, ...) PRINTF(2, 3);
 
 #ifdef __clang_analyzer__
-/* What the analyzer cannot see across files: none of them returns 0. */
+/* The analyzer cannot see across files that none of them returns 0. */
 #define ERROR_FAILS(call)                                                                          \
     ({                                                                                             \
         int failed_ = (call);                                                                      \

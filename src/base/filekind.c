@@ -64,33 +64,23 @@ static const struct magic MAGICS[] = {
     MAGIC("ustar", 257, FILEKIND_BINARY, "a tar archive"),
 };
 
-static bool is(const struct magic *m, const uint8_t *head, size_t n)
-{
-    return n >= (size_t)m->at + m->size && memcmp(head + m->at, m->bytes, m->size) == 0;
-}
-
-/* RIFF holds several kinds: which one is told eight bytes on. */
-static const char *riff(const uint8_t *head, size_t n)
-{
-    return n >= 12 && memcmp(head, "RIFF", 4) == 0 ? (const char *)head + 8 : NULL;
-}
-
 enum filekind filekind_of(const uint8_t *head, size_t n, const char **ret_name)
 {
-    const char *form = riff(head, n);
-    if (form && memcmp(form, "WEBP", 4) == 0) {
+    /* A RIFF file names its kind eight bytes on. */
+    bool is_riff = n >= 12 && memcmp(head, "RIFF", 4) == 0;
+    if (is_riff && memcmp(head + 8, "WEBP", 4) == 0) {
         *ret_name = "image/webp";
         return FILEKIND_IMAGE;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(MAGICS); i++)
-        if (is(&MAGICS[i], head, n)) {
-            *ret_name = MAGICS[i].name;
-            return MAGICS[i].kind;
+    for (const struct magic *m = MAGICS; m < MAGICS + ARRAY_SIZE(MAGICS); m++)
+        if (n >= (size_t)m->at + m->size && memcmp(head + m->at, m->bytes, m->size) == 0) {
+            *ret_name = m->name;
+            return m->kind;
         }
     if (n == 0 || !memchr(head, 0, n < FILEKIND_HEAD ? n : FILEKIND_HEAD)) {
         *ret_name = "text";
         return FILEKIND_TEXT;
     }
-    *ret_name = form ? "RIFF audio or video" : "binary data";
+    *ret_name = is_riff ? "RIFF audio or video" : "binary data";
     return FILEKIND_BINARY;
 }

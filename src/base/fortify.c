@@ -1,7 +1,7 @@
 /*
- * Debian compiles its static libraries against glibc with fortified calls, which are calls by other
- * names. musl does not have those names; here they are, with the check that they stand for: to
- * write past the end of an object is the end. Only in the build with musl (see meson.build).
+ * Debian's static libraries call glibc's fortified functions (__memcpy_chk, …), which musl lacks.
+ * Here they are, with their check: writing past the end of an object aborts. Only built with musl
+ * (see meson.build).
  */
 #include <stdarg.h>
 #include <stdio.h>

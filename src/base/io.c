@@ -70,10 +70,9 @@ int io_read_all(int fd, struct buf *b)
         if (b->len == b->max)
             return -ENOBUFS;
         /* Most files are small, and a large buffer costs a mapping: begin with a page, then take
-         * more. */
+         * more. The read that finds the end of a small file needs no more room. */
         size_t want = b->len < 4000 ? 4000 : 65536, left = b->cap - b->len;
-        if (left >= 1024 &&
-            left < want) /* the read that finds the end of a small file needs no more */
+        if (left >= 1024 && left < want)
             want = left;
         if (want > b->max - b->len)
             want = b->max - b->len;
@@ -131,9 +130,8 @@ int io_write_file(int dirfd, const char *path, const char *text)
     if (fd < 0)
         return -errno;
     ssize_t done;
-    do
-        done = write(fd, text,
-                     strlen(text)); /* a control group that must shrink first can be interrupted */
+    do /* a control group that must shrink first can be interrupted */
+        done = write(fd, text, strlen(text));
     while (done < 0 && errno == EINTR);
     return done < 0 ? -errno : 0;
 }
@@ -173,20 +171,6 @@ ssize_t io_send_fds(int sock, const void *data, size_t n, const int *fds, size_t
     return done < 0 ? -errno : done;
 }
 
-/* Takes the descriptors out of a control message; what does not fit is closed, never leaked. */
-static void collect_fds(struct cmsghdr *c, int *fds, size_t max_fds, size_t *n_fds)
-{
-    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
-        if (*n_fds < max_fds)
-            fds[(*n_fds)++] = fd;
-        else
-            close(fd);
-    }
-}
-
 ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds,
                     int flags)
 {
@@ -206,9 +190,18 @@ ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, si
     if (got < 0)
         return -errno;
     size_t n_fds = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-            collect_fds(c, fds, max_fds, &n_fds);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+            if (n_fds < max_fds)
+                fds[n_fds++] = fd;
+            else
+                close(fd); /* more than the caller expects: not leaked */
+        }
+    }
     *ret_n_fds = n_fds;
     return got;
 }
@@ -253,40 +246,21 @@ void sigpipe_restore(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static int check_owner(const char *path, const struct stat *st, struct error *err)
-{
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return error_set(err, EPERM,
-                         "%s belongs to another user, so hutch does not read it; chown it", path);
-    if (st->st_mode & S_IWOTH)
-        return error_set(err, EPERM, "%s is writable by everybody; run 'chmod o-w %s'", path, path);
-    return 0;
-}
-
-/* Without waiting for a writer, should it be a FIFO, and without becoming its terminal. */
-static int open_checked(const char *path, int flags, int *ret_fd, struct stat *ret_st,
-                        struct error *err)
+/* A folder with O_DIRECTORY, else a regular file. Does not wait for the writer of a FIFO, and does
+ * not make a terminal the controlling one. */
+static int ownfile_open_checked(const char *path, int flags, int *ret_fd, struct stat *ret_st,
+                                struct error *err)
 {
     struct stat st;
     _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_errno(err, errno, "cannot open %s", path);
-    int r = check_owner(path, &st, err);
-    if (r < 0)
-        return r;
-    *ret_st = st;
-    *ret_fd = TAKE_FD(fd);
-    return 0;
-}
-
-int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct error *err)
-{
-    _cleanup_fd_ int fd = -1;
-    struct stat st = {0};
-    int r = open_checked(path, 0, &fd, &st, err);
-    if (r < 0)
-        return r;
-    if (!S_ISREG(st.st_mode))
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return error_set(err, EPERM,
+                         "%s belongs to another user, so hutch does not read it; chown it", path);
+    if (st.st_mode & S_IWOTH)
+        return error_set(err, EPERM, "%s is writable by everybody; run 'chmod o-w %s'", path, path);
+    if (!(flags & O_DIRECTORY) && !S_ISREG(st.st_mode))
         return error_set(err, S_ISDIR(st.st_mode) ? EISDIR : EINVAL, "%s is not a regular file",
                          path);
     *ret_st = st;
@@ -294,10 +268,15 @@ int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct erro
     return 0;
 }
 
+int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct error *err)
+{
+    return ownfile_open_checked(path, 0, ret_fd, ret_st, err);
+}
+
 int ownfile_open_folder(const char *path, int *ret_fd, struct error *err)
 {
     struct stat st;
-    return open_checked(path, O_DIRECTORY, ret_fd, &st, err);
+    return ownfile_open_checked(path, O_DIRECTORY, ret_fd, &st, err);
 }
 
 int ownfile_read(const char *path, struct buf *b, struct error *err)
@@ -316,7 +295,6 @@ int ownfile_read(const char *path, struct buf *b, struct error *err)
 static char *ownfile_base_path(const char *variable, const char *usual, const char *name)
 {
     const char *base = getenv(variable), *middle = "";
-    char *path = NULL;
     if (!base || base[0] != '/') { /* the XDG specification says to ignore a relative one */
         const struct passwd *me = NULL;
         base = getenv("HOME");
@@ -328,8 +306,7 @@ static char *ownfile_base_path(const char *variable, const char *usual, const ch
     }
     if (!base || base[0] != '/')
         return NULL;
-    int n = asprintf(&path, "%s%s/hutch%s%s", base, middle, name ? "/" : "", name ? name : "");
-    return n < 0 ? NULL : path;
+    return str_printf("%s%s/hutch%s%s", base, middle, name ? "/" : "", name ? name : "");
 }
 
 char *ownfile_config_path(const char *name)
@@ -344,13 +321,14 @@ char *ownfile_state_path(const char *name)
 
 int ownfile_make_folders(char *path)
 {
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = 0;
-        int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
-        if (r < 0) {
-            *slash = '/';
-            return r;
-        }
+    int r = 0;
+    for (char *end = path; r == 0 && end;) {
+        end = strchr(end + 1, '/');
+        if (end)
+            *end = 0;
+        r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        if (end)
+            *end = '/';
     }
-    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+    return r;
 }

@@ -27,8 +27,8 @@ int io_read_all(int fd, struct buf *b);
  * write). */
 int io_read_file(int dirfd, const char *path, struct buf *b);
 
-/* Opens a regular file beneath a folder that somebody else may write: a link is followed within the
- * folder only (-EXDEV), and nothing waits. A descriptor, or -EINVAL: not a regular file. */
+/* Opens a regular file beneath a folder that others may write: links are followed only within the
+ * folder (-EXDEV), and opening never blocks. A descriptor, or -EINVAL: not a regular file. */
 int io_open_beneath(const char *folder, const char *path, struct stat *ret_st);
 
 /* Bytes of the nearest folder at or above `folder` that holds an entry `name`; 0: none does. */
@@ -48,35 +48,33 @@ ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, si
 /* A file without a name, in $TMPDIR or /tmp, else in memory. A descriptor or a negative errno. */
 int io_unnamed_file(void);
 
-/* A file in memory that holds these bytes, to be read from its start. Likewise. */
+/* A file in memory that holds these bytes, positioned at its start. Likewise. */
 int io_memory_file(const void *data, size_t n);
 
-/* Blocks SIGPIPE in this thread while it writes to what another process may have closed; one that
- * was raised meanwhile is consumed when the mask is restored. Other threads do not notice. */
+/* Blocks SIGPIPE in this thread while it writes to a descriptor that may be closed at the other
+ * end. sigpipe_restore consumes one that was raised meanwhile. */
 void sigpipe_block(sigset_t *ret_before);
 void sigpipe_restore(const sigset_t *before);
 
 /*
- * Files that the person wrote for hutch: configuration, manifests, tools. They are believed only if
- * nobody else can have written them: they belong to the person (or root), and not everybody may
- * write to them.
+ * Files that the user wrote for hutch: configuration, manifests, tools. They are trusted only if
+ * they belong to the user or root and are not writable by everybody.
  */
 
-/* Opens a regular file, or a folder, that is the person's own. -ENOENT with a text if it is not
- * there. */
+/* Opens a regular file, or a folder, after these checks. -ENOENT with a text if it does not
+ * exist. */
 int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct error *err);
 int ownfile_open_folder(const char *path, int *ret_fd, struct error *err);
 
-/* The whole of it, as far as the buffer's maximum: beyond that -EFBIG. */
+/* Reads it whole; -EFBIG beyond the buffer's maximum. */
 int ownfile_read(const char *path, struct buf *b, struct error *err);
 
 /* $XDG_CONFIG_HOME/hutch or ~/.config/hutch, with `name` behind it if that is not NULL; a new
- * string. NULL: nobody says where the home is, or no memory. */
+ * string. NULL: the home directory is unknown, or no memory. */
 char *ownfile_config_path(const char *name);
 
-/* The same for $XDG_STATE_HOME/hutch or ~/.local/state/hutch: what hutch remembers about this
- * machine. */
+/* The same for $XDG_STATE_HOME/hutch or ~/.local/state/hutch: hutch's records of this machine. */
 char *ownfile_state_path(const char *name);
 
-/* Makes each folder of the path that does not exist, for the person alone. */
+/* Makes each folder of the path that does not exist, with mode 0700. */
 int ownfile_make_folders(char *path);

@@ -24,14 +24,14 @@ bool json_get_bool(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
-static int append_piece(const char *data, size_t n, void *b)
+static int json_append_piece(const char *data, size_t n, void *b)
 {
     return buf_append(b, data, n);
 }
 
 int json_append(struct buf *b, const json_t *value, size_t flags)
 {
-    if (json_dump_callback(value, append_piece, b, flags) < 0)
+    if (json_dump_callback(value, json_append_piece, b, flags) < 0)
         return b->failed ? -ENOBUFS : -ENOMEM;
     return 0;
 }

@@ -15,33 +15,32 @@
 #include "linediff.h"
 #include "banned.h"
 
-/* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of
- * both texts are numbered through, from 1 on, since a million of them should not take much
- * memory. */
+/* A hash table of the classes found so far, with open addressing, at most two thirds full. The
+ * lines of both texts are numbered in one sequence from 1, which keeps a slot small. */
 struct class_table {
     struct {
         uint32_t hash;
         uint32_t line; /* the first of its class; 0: free */
     } * slots;
     size_t mask;
-    uint64_t key[2];
     struct lineset *a, *b;
-    uint32_t classes;
 };
 
-static uint32_t lineset_count(const uint8_t *data, uint32_t size)
+static void lineset_free(struct lineset *s)
+{
+    free(s->at);
+    free(s->class);
+    *s = (struct lineset){0};
+}
+
+/* -E2BIG: too many lines. The text must outlive the set. */
+static int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret)
 {
     uint32_t count = 0;
     for (const uint8_t *at = data, *end = data + size; at < end; count++) {
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
         at = newline ? newline + 1 : end;
     }
-    return count;
-}
-
-int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret)
-{
-    uint32_t count = lineset_count(data, size);
     if (count > LINESET_LINES_MAX)
         return -E2BIG;
     struct lineset s = {.data = data, .count = count};
@@ -58,13 +57,6 @@ int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret)
     }
     *ret = s;
     return 0;
-}
-
-void lineset_free(struct lineset *s)
-{
-    free(s->at);
-    free(s->class);
-    *s = (struct lineset){0};
 }
 
 static uint64_t hash_mix(uint64_t a, uint64_t b)
@@ -87,6 +79,7 @@ static uint64_t hash_line(const uint64_t key[2], const uint8_t *data, uint32_t s
     return hash_mix(h, key[1] ^ 0x9e3779b97f4a7c15u);
 }
 
+/* The set that holds a line of that number, and the line's index there. */
 static struct lineset *class_table_set(const struct class_table *t, uint32_t line,
                                        uint32_t *ret_index)
 {
@@ -95,49 +88,45 @@ static struct lineset *class_table_set(const struct class_table *t, uint32_t lin
     return in_a ? t->a : t->b;
 }
 
-static bool class_table_same(const struct class_table *t, uint32_t line, const uint8_t *data,
-                             uint32_t size)
-{
-    uint32_t i;
-    const struct lineset *s = class_table_set(t, line, &i);
-    return s->at[i + 1] - s->at[i] == size && memcmp(s->data + s->at[i], data, size) == 0;
-}
-
-static uint32_t class_table_add(struct class_table *t, uint32_t line)
-{
-    uint32_t index, first;
-    const struct lineset *s = class_table_set(t, line, &index);
-    const uint8_t *data = s->data + s->at[index];
-    uint32_t size = s->at[index + 1] - s->at[index];
-    uint64_t hash = hash_line(t->key, data, size);
-    size_t i = hash & t->mask;
-    for (; t->slots[i].line; i = (i + 1) & t->mask)
-        if (t->slots[i].hash == hash >> 32 && class_table_same(t, t->slots[i].line, data, size))
-            return class_table_set(t, t->slots[i].line, &first)->class[first];
-    t->slots[i].hash = (uint32_t)(hash >> 32);
-    t->slots[i].line = line;
-    return t->classes++;
-}
-
-int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes)
+/* Fills in the classes of both sets; *ret_classes is how many there are. */
+static int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes)
 {
     struct class_table t = {.mask = 15, .a = a, .b = b};
     size_t lines = (size_t)a->count + b->count;
+    uint32_t classes = 0;
+    uint64_t key[2];
     while (t.mask < lines + lines / 2)
         t.mask = t.mask * 2 + 1;
-    if (getrandom(t.key, sizeof t.key, 0) != (ssize_t)sizeof t.key)
+    if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key)
         return -EIO;
-    t.key[1] |= 1;
+    key[1] |= 1;
     t.slots = calloc(t.mask + 1, sizeof *t.slots);
     if (!t.slots)
         return -ENOMEM;
     for (uint32_t line = 1; line <= lines; line++) {
         uint32_t index;
         struct lineset *s = class_table_set(&t, line, &index);
-        s->class[index] = class_table_add(&t, line);
+        const uint8_t *data = s->data + s->at[index];
+        uint32_t size = s->at[index + 1] - s->at[index];
+        uint64_t hash = hash_line(key, data, size);
+        size_t slot = hash & t.mask;
+        for (; t.slots[slot].line; slot = (slot + 1) & t.mask) {
+            uint32_t i;
+            const struct lineset *other = class_table_set(&t, t.slots[slot].line, &i);
+            if (t.slots[slot].hash == hash >> 32 && other->at[i + 1] - other->at[i] == size &&
+                memcmp(other->data + other->at[i], data, size) == 0) {
+                s->class[index] = other->class[i];
+                break;
+            }
+        }
+        if (t.slots[slot].line)
+            continue;
+        t.slots[slot].hash = (uint32_t)(hash >> 32);
+        t.slots[slot].line = line;
+        s->class[index] = classes++;
     }
     free(t.slots);
-    *ret_classes = t.classes;
+    *ret_classes = classes;
     return 0;
 }
 
@@ -260,23 +249,18 @@ static bool myers_find_middle(struct myers_search *s, const struct myers_box *x,
     return false;
 }
 
-static void myers_trim(const struct myers_search *s, struct myers_box *x)
-{
-    while (x->a_lo < x->a_hi && x->b_lo < x->b_hi && s->a[x->a_lo] == s->b[x->b_lo]) {
-        x->a_lo++;
-        x->b_lo++;
-    }
-    while (x->a_lo < x->a_hi && x->b_lo < x->b_hi && s->a[x->a_hi - 1] == s->b[x->b_hi - 1]) {
-        x->a_hi--;
-        x->b_hi--;
-    }
-}
-
 static void myers_compare(struct myers_search *s, struct myers_box x)
 {
     for (;;) {
-        myers_trim(s, &x);
         struct myers_point middle;
+        while (x.a_lo < x.a_hi && x.b_lo < x.b_hi && s->a[x.a_lo] == s->b[x.b_lo]) {
+            x.a_lo++;
+            x.b_lo++;
+        }
+        while (x.a_lo < x.a_hi && x.b_lo < x.b_hi && s->a[x.a_hi - 1] == s->b[x.b_hi - 1]) {
+            x.a_hi--;
+            x.b_hi--;
+        }
         if (x.a_lo == x.a_hi || x.b_lo == x.b_hi || !myers_find_middle(s, &x, &middle)) {
             memset(s->sides[0]->changed + x.a_lo, 1, (size_t)(x.a_hi - x.a_lo));
             memset(s->sides[1]->changed + x.b_lo, 1, (size_t)(x.b_hi - x.b_lo));
@@ -315,13 +299,6 @@ struct text {
     size_t size;
 };
 
-/* Where the line before the one that starts at `at` starts. */
-static size_t line_before(const uint8_t *data, size_t at)
-{
-    const uint8_t *newline = at > 1 ? memrchr(data, '\n', at - 1) : NULL;
-    return newline ? (size_t)(newline + 1 - data) : 0;
-}
-
 /* Bytes at the head that are the same, in whole lines. */
 static size_t common_head(const struct text *a, const struct text *b)
 {
@@ -348,32 +325,27 @@ static size_t common_tail(const struct text *a, const struct text *b)
     return (size_t)(end - at);
 }
 
-static uint32_t count_newlines(const uint8_t *data, size_t n)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += data[i] == '\n';
-    return count;
-}
-
+/* Cuts off what both texts have in common at the head and the tail, and splits the rest. */
 static int linediff_split(struct text a, struct text b, struct linediff *d)
 {
     if (a.size > LINEDIFF_SIZE_MAX || b.size > LINEDIFF_SIZE_MAX)
         return -E2BIG;
     size_t same = common_head(&a, &b), head = same;
-    for (d->lead = 0; d->lead < LINEDIFF_CONTEXT && head > 0; d->lead++)
-        head = line_before(a.data, head);
+    for (d->lead = 0; d->lead < LINEDIFF_CONTEXT && head > 0; d->lead++) {
+        const uint8_t *newline = head > 1 ? memrchr(a.data, '\n', head - 1) : NULL;
+        head = newline ? (size_t)(newline + 1 - a.data) : 0;
+    }
     size_t tail = common_tail(&(struct text){a.data + same, a.size - same},
                               &(struct text){b.data + same, b.size - same});
     d->trail = tail ? LINEDIFF_CONTEXT : 0;
-    d->skipped = count_newlines(a.data, head);
+    for (size_t i = 0; i < head; i++)
+        d->skipped += a.data[i] == '\n';
     int r = lineset_split(a.data + head, (uint32_t)(a.size - tail - head), &d->a);
     return r < 0 ? r : lineset_split(b.data + head, (uint32_t)(b.size - tail - head), &d->b);
 }
 
-/* One side made smaller: only lines that occur on the other side too take part in the search, and
- * never those that are known to be the same: a hunk must not have less context than the text around
- * it gives. */
+/* One side made smaller: the search sees only lines that occur on the other side too, and none of
+ * the common lines around the window, so that a hunk gets all of its context. */
 struct reduced {
     uint32_t *items;
     uint32_t *lines; /* where each item stands in the whole */
@@ -411,12 +383,6 @@ static int reduced_make(const struct linediff *d, const struct lineset *set,
     return 0;
 }
 
-static void reduced_expand(struct reduced *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        s->changed[s->lines[i]] = s->item_changed[i];
-}
-
 static int linediff_mark(struct linediff *d, struct reduced *a, struct reduced *b)
 {
     uint32_t classes;
@@ -438,28 +404,16 @@ static int linediff_mark(struct linediff *d, struct reduced *a, struct reduced *
     r = linemyers(&x, &y, WORK_MAX);
     if (r < 0)
         return r;
-    reduced_expand(a);
-    reduced_expand(b);
-    return 0;
-}
-
-static int linediff_add(struct linediff *d, size_t *room, struct linediff_change c)
-{
-    if (d->count == *room) {
-        *room = *room ? *room * 2 : 16;
-        struct linediff_change *more = realloc(d->changes, *room * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        d->changes = more;
-    }
-    d->changes[d->count++] = c;
+    for (uint32_t i = 0; i < a->count; i++)
+        a->changed[a->lines[i]] = a->item_changed[i];
+    for (uint32_t i = 0; i < b->count; i++)
+        b->changed[b->lines[i]] = b->item_changed[i];
     return 0;
 }
 
 /* Turns the marks into runs of changed lines. Lines that are not marked pair up one by one. */
 static int linediff_collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *b_changed)
 {
-    size_t room = 0;
     for (uint32_t i = 0, j = 0; i < d->a.count || j < d->b.count; i++, j++) {
         struct linediff_change c = {.a_line = i, .b_line = j};
         while (i < d->a.count && a_changed[i])
@@ -468,8 +422,11 @@ static int linediff_collect(struct linediff *d, const uint8_t *a_changed, const 
             j++;
         c.a_count = i - c.a_line;
         c.b_count = j - c.b_line;
-        if ((c.a_count || c.b_count) && linediff_add(d, &room, c) < 0)
+        if (c.a_count == 0 && c.b_count == 0)
+            continue;
+        if (!list_grow(&d->changes, d->count, sizeof *d->changes))
             return -ENOMEM;
+        d->changes[d->count++] = c;
     }
     return 0;
 }
@@ -558,8 +515,7 @@ static int hunk_print_lines(const struct printer *p, const struct lineset *s, ch
     return 0;
 }
 
-/* "12,3": a count of one is left out, and an empty range is said to stand behind the line before
- * it. */
+/* "12,3"; a count of one is left out, and an empty range has the number of the line before it. */
 static void format_range(char *ret, size_t size, uint32_t line, uint32_t count)
 {
     if (count == 1)
@@ -568,36 +524,20 @@ static void format_range(char *ret, size_t size, uint32_t line, uint32_t count)
         snprintf(ret, size, "%u,%u", count ? line + 1 : line, count);
 }
 
-static int hunk_print_header(const struct printer *p, const struct linediff_change *range)
+/* Prints the changes from first to last as one hunk, with their context. */
+static int hunk_print(const struct printer *p, size_t first, size_t last)
 {
-    char a[32], b[32], text[80];
-    format_range(a, sizeof a, p->d->skipped + range->a_line, range->a_count);
-    format_range(b, sizeof b, p->d->skipped + range->b_line, range->b_count);
-    int n = snprintf(text, sizeof text, "@@ -%s +%s @@\n", a, b);
-    return p->write(p->data, text, (size_t)n);
-}
-
-/* What the changes from first to last cover on both sides, with their context. */
-static struct linediff_change hunk_range(const struct linediff *d, size_t first, size_t last)
-{
+    const struct linediff *d = p->d;
     const struct linediff_change *f = &d->changes[first], *l = &d->changes[last];
     uint32_t before = f->a_line < LINEDIFF_CONTEXT ? f->a_line : LINEDIFF_CONTEXT;
     uint32_t a_end = l->a_line + l->a_count, b_end = l->b_line + l->b_count;
     uint32_t after = d->a.count - a_end < LINEDIFF_CONTEXT ? d->a.count - a_end : LINEDIFF_CONTEXT;
-    return (struct linediff_change){
-        .a_line = f->a_line - before,
-        .a_count = a_end + after - (f->a_line - before),
-        .b_line = f->b_line - before,
-        .b_count = b_end + after - (f->b_line - before),
-    };
-}
-
-static int hunk_print(const struct printer *p, size_t first, size_t last)
-{
-    const struct linediff *d = p->d;
-    struct linediff_change range = hunk_range(d, first, last);
-    uint32_t at = range.a_line;
-    int r = hunk_print_header(p, &range);
+    uint32_t at = f->a_line - before, b_from = f->b_line - before;
+    char a[32], b[32], header[80];
+    format_range(a, sizeof a, d->skipped + at, a_end + after - at);
+    format_range(b, sizeof b, d->skipped + b_from, b_end + after - b_from);
+    int n = snprintf(header, sizeof header, "@@ -%s +%s @@\n", a, b);
+    int r = p->write(p->data, header, (size_t)n);
     for (size_t i = first; r >= 0 && i <= last; i++) {
         const struct linediff_change *c = &d->changes[i];
         r = hunk_print_lines(p, &d->a, ' ', at, c->a_line - at);
@@ -607,7 +547,7 @@ static int hunk_print(const struct printer *p, size_t first, size_t last)
             r = hunk_print_lines(p, &d->b, '+', c->b_line, c->b_count);
         at = c->a_line + c->a_count;
     }
-    return r < 0 ? r : hunk_print_lines(p, &d->a, ' ', at, range.a_line + range.a_count - at);
+    return r < 0 ? r : hunk_print_lines(p, &d->a, ' ', at, a_end + after - at);
 }
 
 int linediff_print(const struct linediff *d, int (*write)(void *data, const void *bytes, size_t n),
@@ -650,20 +590,11 @@ struct merge {
     struct buf *out;
 };
 
-bool merge_is_text(const struct merge_text *t)
-{
-    return t->size == 0 || !memchr(t->data, 0, t->size);
-}
-
-/* Positions in a diff are relative to its window; these are relative to the base. */
+/* Where a change begins, counted in lines of the base; in a diff they are relative to its
+ * window. */
 static uint32_t change_from(const struct side *s, size_t i)
 {
     return s->diff.skipped + s->diff.changes[i].a_line;
-}
-
-static uint32_t change_to(const struct side *s, size_t i)
-{
-    return change_from(s, i) + s->diff.changes[i].a_count;
 }
 
 /* Adds the changes of one side that overlap the region or touch it. True if there were any. */
@@ -672,8 +603,9 @@ static bool region_absorb(struct region *r, struct side *s, int which)
     bool any = false;
     while (s->next < s->diff.count && change_from(s, s->next) <= r->to) {
         const struct linediff_change *c = &s->diff.changes[s->next];
-        if (change_to(s, s->next) > r->to)
-            r->to = change_to(s, s->next);
+        uint32_t to = change_from(s, s->next) + c->a_count;
+        if (to > r->to)
+            r->to = to;
         s->shift += (int64_t)c->b_count - c->a_count;
         s->next++;
         r->changed[which] = any = true;
@@ -757,31 +689,6 @@ static int put_conflict(struct merge *m, const struct region *r)
     return differ;
 }
 
-static int merge_regions(struct merge *m)
-{
-    struct region r;
-    uint32_t at = 0;
-    int conflicts = 0;
-    while (region_next(m, &r)) {
-        put_lines(m, &m->base, at, r.from);
-        if (r.changed[0] && r.changed[1])
-            conflicts += put_conflict(m, &r);
-        else if (r.changed[0])
-            put_lines(m, &m->sides[0].lines, r.side_from[0], r.side_to[0]);
-        else
-            put_lines(m, &m->sides[1].lines, r.side_from[1], r.side_to[1]);
-        at = r.to;
-    }
-    put_lines(m, &m->base, at, m->base.count);
-    return m->out->failed ? -ENOMEM : conflicts;
-}
-
-static int side_open(struct side *s, const struct merge_text *base, const struct merge_text *text)
-{
-    int r = lineset_split(text->data, (uint32_t)text->size, &s->lines);
-    return r < 0 ? r : linediff_make(base->data, base->size, text->data, text->size, &s->diff);
-}
-
 static void merge_close(struct merge *m)
 {
     lineset_free(&m->base);
@@ -791,31 +698,47 @@ static void merge_close(struct merge *m)
     }
 }
 
-/* Markers end as the first line of mine does. */
-static const char *newline_of(const struct merge_text *t)
-{
-    const uint8_t *end = t->size ? memchr(t->data, '\n', t->size) : NULL;
-    return end && end > (const uint8_t *)t->data && end[-1] == '\r' ? "\r\n" : "\n";
-}
-
 int merge_texts(const struct merge_text *base, const struct merge_text *mine,
                 const struct merge_text *theirs, const struct merge_labels *labels, struct buf *ret)
 {
-    const struct merge_text *texts[] = {base, mine, theirs};
-    struct merge_text whole[3];
+    struct merge_text texts[] = {*base, *mine, *theirs};
     for (int i = 0; i < 3; i++) {
-        if (texts[i]->size > MERGE_SIZE_MAX)
+        if (texts[i].size > MERGE_SIZE_MAX)
             return -E2BIG;
-        if (!merge_is_text(texts[i]))
+        if (texts[i].size > 0 && memchr(texts[i].data, 0, texts[i].size))
             return -EILSEQ;
-        whole[i] = texts[i]->data ? *texts[i] : (struct merge_text){"", 0};
+        if (!texts[i].data)
+            texts[i] = (struct merge_text){"", 0};
     }
+    /* Markers end as the first line of mine does. */
+    const uint8_t *first = texts[1].data, *end = memchr(first, '\n', texts[1].size);
     _cleanup_(merge_close) struct merge m = {
-        .labels = labels, .out = ret, .newline = newline_of(&whole[1])};
-    int r = lineset_split(whole[0].data, (uint32_t)whole[0].size, &m.base);
-    if (r >= 0)
-        r = side_open(&m.sides[0], &whole[0], &whole[1]);
-    if (r >= 0)
-        r = side_open(&m.sides[1], &whole[0], &whole[2]);
-    return r < 0 ? r : merge_regions(&m);
+        .labels = labels,
+        .out = ret,
+        .newline = end && end > first && end[-1] == '\r' ? "\r\n" : "\n",
+    };
+    int r = lineset_split(texts[0].data, (uint32_t)texts[0].size, &m.base);
+    for (int i = 0; r >= 0 && i < 2; i++) {
+        const struct merge_text *t = &texts[i + 1];
+        r = lineset_split(t->data, (uint32_t)t->size, &m.sides[i].lines);
+        if (r >= 0)
+            r = linediff_make(texts[0].data, texts[0].size, t->data, t->size, &m.sides[i].diff);
+    }
+    if (r < 0)
+        return r;
+    struct region region;
+    uint32_t at = 0;
+    int conflicts = 0;
+    while (region_next(&m, &region)) {
+        put_lines(&m, &m.base, at, region.from);
+        int changed = region.changed[0] ? 0 : 1;
+        if (region.changed[0] && region.changed[1])
+            conflicts += put_conflict(&m, &region);
+        else
+            put_lines(&m, &m.sides[changed].lines, region.side_from[changed],
+                      region.side_to[changed]);
+        at = region.to;
+    }
+    put_lines(&m, &m.base, at, m.base.count);
+    return ret->failed ? -ENOMEM : conflicts;
 }

@@ -1,8 +1,9 @@
 /*
- * The difference of two texts line by line, and its form as hunks of a unified diff.
+ * The difference of two texts line by line, printed as hunks of a unified diff; and the three-way
+ * merge of texts.
  *
- * Only a window of both texts is looked at in detail: what they have in common at the head and at
- * the tail is cut off, but for the lines that a hunk shows around a change.
+ * Only a window of both texts is compared in detail: their common head and tail are cut off, except
+ * for the lines of context.
  */
 #pragma once
 
@@ -12,11 +13,8 @@
 
 #include "text.h"
 
-/*
- * The lines of two texts, numbered by what they hold: two lines get the same class exactly when
- * their bytes are the same. Lines are compared by a hash under a random key, so that no text can
- * make it slow.
- */
+/* The lines of a text, numbered by their bytes: two lines of two texts have the same class exactly
+ * when their bytes are the same. The hash has a random key, so that no text can make it slow. */
 #define LINESET_LINES_MAX (2u << 20) /* of one text */
 
 struct lineset {
@@ -27,21 +25,13 @@ struct lineset {
     uint32_t count;
 };
 
-/* -E2BIG: too many lines. The text must outlive the set. */
-int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret);
-
-/* Fills in the classes of both; *ret_classes is how many there are. */
-int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes);
-
-void lineset_free(struct lineset *s);
-
 /*
  * The difference of two sequences of numbers, after Myers ("An O(ND) difference algorithm and its
  * variations", 1986), in space linear in the sequences.
  *
- * Time is bounded: a search that gets too costly is cut at the point it came furthest to, and once
- * the work allowed is used up, what is left is marked as changed wholesale. The result is always
- * right, only not always the shortest.
+ * Time is bounded: a search that gets too costly is cut at the furthest point that it reached, and
+ * once the allowed work is used up, the rest is marked as changed. The result is always correct,
+ * but not always the shortest.
  */
 struct linemyers_side {
     const uint32_t *items;
@@ -64,10 +54,9 @@ struct linediff_change {
 };
 
 struct linediff {
-    struct lineset a, b; /* the windows */
-    uint32_t skipped;    /* lines in front of them */
-    uint32_t lead,
-        trail; /* lines at the head and tail of the windows that are context of what was cut off */
+    struct lineset a, b;  /* the windows */
+    uint32_t skipped;     /* lines in front of them */
+    uint32_t lead, trail; /* common lines at the head and tail of the windows, kept as context */
     struct linediff_change *changes;
     size_t count;
 };
@@ -104,9 +93,6 @@ struct merge_text {
 struct merge_labels {
     const char *mine, *theirs;
 };
-
-/* A text with a NUL is binary and cannot be merged by lines. */
-bool merge_is_text(const struct merge_text *t);
 
 /* Appends the merged text to *ret, with both versions between markers where they conflict. Returns
  * the number of conflicts; -EILSEQ: one of the texts is binary; -E2BIG, -ENOMEM. A base without

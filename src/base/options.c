@@ -11,20 +11,122 @@
 #include "thread.h"
 #include "banned.h"
 
-static void *field_of(void *target, const struct option *self)
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+/* Digits only: strtoull alone would accept signs, blanks and hexadecimal. */
+static int units_parse_digits(const char **s, uint64_t *ret)
 {
-    return (char *)target + self->field;
+    uint64_t v = 0;
+    if (!isdigit((unsigned char)**s))
+        return -EINVAL;
+    for (; isdigit((unsigned char)**s); (*s)++)
+        if (__builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(**s - '0'), &v))
+            return -ERANGE;
+    *ret = v;
+    return 0;
 }
+
+/* A number and one of the units, at most `max` in all. */
+static int units_parse(const char *s, const struct unit *units, uint64_t max, uint64_t *ret)
+{
+    uint64_t v;
+    int r = units_parse_digits(&s, &v);
+    if (r < 0)
+        return r;
+    while (units->name && strcmp(s, units->name) != 0)
+        units++;
+    if (!units->name)
+        return -EINVAL;
+    if (__builtin_mul_overflow(v, units->factor, &v) || v > max)
+        return -ERANGE;
+    *ret = v;
+    return 0;
+}
+
+int units_parse_size(const char *s, uint64_t *ret_bytes)
+{
+    static const struct unit UNITS[] = {
+        {"", 1},           {"B", 1},          {"K", 1ULL << 10}, {"M", 1ULL << 20},
+        {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
+    };
+    return units_parse(s, UNITS, INT64_MAX, ret_bytes);
+}
+
+int units_parse_time(const char *s, int64_t *ret_ns)
+{
+    static const struct unit UNITS[] = {
+        {"ns", 1},
+        {"us", 1000},
+        {"ms", NS_PER_MS},
+        {"s", NS_PER_S},
+        {"m", 60 * NS_PER_S},
+        {"h", 3600 * NS_PER_S},
+        {"d", 86400 * NS_PER_S},
+        {NULL, 0},
+    };
+    uint64_t ns;
+    int r = units_parse(s, UNITS, INT64_MAX / 2, &ns);
+    if (r == 0)
+        *ret_ns = (int64_t)ns;
+    return r;
+}
+
+int units_parse_count(const char *s, uint64_t *ret)
+{
+    static const struct unit UNITS[] = {{"", 1}, {NULL, 0}};
+    return units_parse(s, UNITS, UINT64_MAX, ret);
+}
+
+int units_parse_decimal(const char *s, double *ret)
+{
+    uint64_t whole, part = 0;
+    double scale = 1;
+    int r = units_parse_digits(&s, &whole);
+    if (r == 0 && *s == '.') {
+        const char *first = ++s;
+        r = units_parse_digits(&s, &part);
+        for (const char *p = first; p < s; p++)
+            scale *= 10;
+    }
+    if (r < 0)
+        return r;
+    if (*s)
+        return -EINVAL;
+    *ret = (double)whole + (double)part / scale;
+    return 0;
+}
+
+const char *units_rough_time(int64_t ns, char *out, size_t size)
+{
+    int64_t s = ns / NS_PER_S;
+    if (ns < 0)
+        snprintf(out, size, "-");
+    else if (s < 120)
+        snprintf(out, size, "%" PRId64 "s", s);
+    else if (s < 120 * 60)
+        snprintf(out, size, "%" PRId64 "m", s / 60);
+    else if (s < 48 * 3600)
+        snprintf(out, size, "%" PRId64 "h", s / 3600);
+    else
+        snprintf(out, size, "%" PRId64 "d", s / 86400);
+    return out;
+}
+
+#define OPTION_FIELD(type) (type *)((char *)target + self->field)
 
 int option_parse_flag(void *target, const struct option *self, const char *value, struct error *err)
 {
-    *(bool *)field_of(target, self) = true;
+    *OPTION_FIELD(bool) = true;
     return 0;
 }
 
 int option_parse_size(void *target, const struct option *self, const char *value, struct error *err)
 {
-    int r = units_parse_size(value, field_of(target, self));
+    int r = units_parse_size(value, OPTION_FIELD(uint64_t));
     if (r == -ERANGE)
         return error_set(err, EINVAL, "'%s' is too large", value);
     if (r < 0)
@@ -41,13 +143,13 @@ int option_parse_count(void *target, const struct option *self, const char *valu
         return error_set(err, EINVAL, "'%s' is too large", value);
     if (r < 0 || n == 0)
         return error_set(err, EINVAL, "'%s' is not a number of 1 or more", value);
-    *(uint64_t *)field_of(target, self) = n;
+    *OPTION_FIELD(uint64_t) = n;
     return 0;
 }
 
 int option_parse_time(void *target, const struct option *self, const char *value, struct error *err)
 {
-    int64_t *field = field_of(target, self);
+    int64_t *field = OPTION_FIELD(int64_t);
     if (strcmp(value, "none") == 0) {
         *field = 0;
         return 0;
@@ -65,7 +167,7 @@ int option_parse_string(void *target, const struct option *self, const char *val
 {
     if (!*value)
         return error_set(err, EINVAL, "the value is empty");
-    *(const char **)field_of(target, self) = value;
+    *OPTION_FIELD(const char *) = value;
     return 0;
 }
 
@@ -101,18 +203,6 @@ const struct option *option_find(const struct option_set *sets, const char *name
     return NULL;
 }
 
-static int option_unknown(const struct option_set *sets, const char *word, size_t n,
-                          struct error *err)
-{
-    struct nearest near = nearest_to(word + 2, n - 2);
-    for (const struct option *o = NULL; (o = option_next(sets, o));)
-        nearest_offer(&near, o->name);
-    if (near.best)
-        return error_set(err, EINVAL, "unknown option '%.*s'; did you mean '--%s'?", (int)n, word,
-                         near.best);
-    return error_set(err, EINVAL, "unknown option '%.*s'", (int)n, word);
-}
-
 /* One word that begins with `--`. `next` is the word after it or NULL; *ret_took_next says whether
  * it was the value. */
 static int options_parse_long(const struct option_set *sets, const char *word, const char *next,
@@ -121,8 +211,14 @@ static int options_parse_long(const struct option_set *sets, const char *word, c
     size_t n = strcspn(word, "=");
     const char *value = word[n] ? word + n + 1 : NULL;
     const struct option *o = option_find(sets, word + 2, n - 2);
-    if (!o)
-        return option_unknown(sets, word, n, err);
+    if (!o) {
+        struct nearest near = nearest_to(word + 2, n - 2);
+        while ((o = option_next(sets, o)))
+            nearest_offer(&near, o->name);
+        return near.best ? error_set(err, EINVAL, "unknown option '%.*s'; did you mean '--%s'?",
+                                     (int)n, word, near.best)
+                         : error_set(err, EINVAL, "unknown option '%.*s'", (int)n, word);
+    }
     if (!o->arg && value)
         return error_set(err, EINVAL, "--%s takes no value", o->name);
     *ret_took_next = o->arg && !value;
@@ -206,124 +302,4 @@ int options_parse_mixed(const struct option_set *sets, int argc, char **argv, vo
     }
     *ret_n_words = n_words;
     return 0;
-}
-
-struct unit {
-    const char *name;
-    uint64_t factor;
-};
-
-static const struct unit SIZE_UNITS[] = {
-    {"", 1},           {"B", 1},          {"K", 1ULL << 10}, {"M", 1ULL << 20},
-    {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
-};
-
-static const struct unit TIME_UNITS[] = {
-    {"ns", 1},
-    {"us", 1000},
-    {"ms", NS_PER_MS},
-    {"s", NS_PER_S},
-    {"m", 60 * NS_PER_S},
-    {"h", 3600 * NS_PER_S},
-    {"d", 86400 * NS_PER_S},
-    {NULL, 0},
-};
-
-/* Digits only: strtoull alone would take signs, blanks and hexadecimal. */
-static int parse_digits(const char **s, uint64_t *ret)
-{
-    if (!isdigit((unsigned char)**s))
-        return -EINVAL;
-    uint64_t v = 0;
-    for (; isdigit((unsigned char)**s); (*s)++)
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(**s - '0'), &v))
-            return -ERANGE;
-    *ret = v;
-    return 0;
-}
-
-static int parse_with_unit(const char *s, const struct unit *units, uint64_t *ret)
-{
-    uint64_t v;
-    int r = parse_digits(&s, &v);
-    if (r < 0)
-        return r;
-    for (; units->name; units++)
-        if (strcmp(s, units->name) == 0)
-            return __builtin_mul_overflow(v, units->factor, ret) ? -ERANGE : 0;
-    return -EINVAL;
-}
-
-int units_parse_size(const char *s, uint64_t *ret_bytes)
-{
-    uint64_t v;
-    int r = parse_with_unit(s, SIZE_UNITS, &v);
-    if (r < 0)
-        return r;
-    if (v > INT64_MAX)
-        return -ERANGE;
-    *ret_bytes = v;
-    return 0;
-}
-
-int units_parse_time(const char *s, int64_t *ret_ns)
-{
-    uint64_t v;
-    int r = parse_with_unit(s, TIME_UNITS, &v);
-    if (r < 0)
-        return r;
-    if (v > INT64_MAX / 2)
-        return -ERANGE;
-    *ret_ns = (int64_t)v;
-    return 0;
-}
-
-int units_parse_count(const char *s, uint64_t *ret)
-{
-    uint64_t v;
-    int r = parse_digits(&s, &v);
-    if (r < 0)
-        return r;
-    if (*s)
-        return -EINVAL;
-    *ret = v;
-    return 0;
-}
-
-int units_parse_decimal(const char *s, double *ret)
-{
-    uint64_t whole, part = 0;
-    double scale = 1;
-    int r = parse_digits(&s, &whole);
-    if (r < 0)
-        return r;
-    if (*s == '.') {
-        const char *first = ++s;
-        r = parse_digits(&s, &part);
-        if (r < 0)
-            return r;
-        for (const char *p = first; p < s; p++)
-            scale *= 10;
-    }
-    if (*s)
-        return -EINVAL;
-    *ret = (double)whole + (double)part / scale;
-    return 0;
-}
-
-const char *units_rough_time(int64_t ns, char *out, size_t size)
-{
-    int64_t s = ns / NS_PER_S;
-    if (ns < 0)
-        snprintf(out, size, "-");
-    else if (s < 120)
-        snprintf(out, size, "%" PRId64 "s", s);
-    else if (s < 120 * 60)
-        snprintf(out, size, "%" PRId64 "m", s / 60);
-    else if (s < 48 * 3600)
-        snprintf(out, size, "%" PRId64 "h", s / 3600);
-    else
-        snprintf(out, size, "%" PRId64 "d", s / 86400);
-    return out;
 }

@@ -45,23 +45,19 @@ const struct option *option_find(const struct option_set *sets, const char *name
 /* What options_parse returns for --help and -h. */
 #define OPTIONS_HELP 1
 
-/*
- * Parses options up to `--` or the first word that is none; *ret_used is how many words they were.
- * Returns 0, OPTIONS_HELP, or -EINVAL with the text set.
- */
+/* Parses options up to `--` or the first word that is not an option; *ret_used counts the words
+ * parsed. Returns 0, OPTIONS_HELP, or -EINVAL with the text set. */
 int options_parse(const struct option_set *sets, int argc, char *const *argv, void *target,
                   int *ret_used, struct error *err);
 
-/*
- * The same for commands whose options and words may be mixed (`fork ID -n 2`): moves the words that
- * are no options to the front of argv.
- */
+/* The same for commands whose options and words may be mixed (`fork ID -n 2`): moves the words to
+ * the front of argv. */
 int options_parse_mixed(const struct option_set *sets, int argc, char **argv, void *target,
                         int *ret_n_words, struct error *err);
 
 /* Parse functions for rows. They fill a bool, a size in bytes (uint64_t), a count of 1 or more
  * (uint64_t), nanoseconds (int64_t; `none` is 0), or a string that is not empty (const char *) at
- * `field`, and leave it alone on failure. */
+ * `field`, and do not touch it on failure. */
 int option_parse_flag(void *target, const struct option *self, const char *value,
                       struct error *err);
 int option_parse_size(void *target, const struct option *self, const char *value,
@@ -73,10 +69,8 @@ int option_parse_time(void *target, const struct option *self, const char *value
 int option_parse_string(void *target, const struct option *self, const char *value,
                         struct error *err);
 
-/* Sizes (`512M`, `2G`), times (`250ms`, `30s`, `5m`) and counts as people write and read them. */
-
-/* All return 0 or -EINVAL (not of that form) or -ERANGE (too large), and leave *ret alone on
- * failure. */
+/* Sizes (`512M`, `2G`), times (`250ms`, `30s`, `5m`) and counts as people write them. 0, -EINVAL
+ * (not of that form) or -ERANGE (too large). */
 int units_parse_size(const char *s, uint64_t *ret_bytes);
 int units_parse_time(const char *s, int64_t *ret_ns);
 int units_parse_count(const char *s, uint64_t *ret);

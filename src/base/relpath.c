@@ -11,10 +11,7 @@
 #include "relpath.h"
 #include "banned.h"
 
-static bool component_is_valid(const char *at, size_t n)
-{
-    return n > 0 && !(n == 1 && at[0] == '.') && !(n == 2 && at[0] == '.' && at[1] == '.');
-}
+#define DIGITS "0123456789"
 
 bool relpath_is_valid(const void *path, size_t n)
 {
@@ -23,7 +20,8 @@ bool relpath_is_valid(const void *path, size_t n)
         return false;
     for (;;) {
         const char *slash = memchr(at, '/', (size_t)(end - at));
-        if (!component_is_valid(at, (size_t)((slash ? slash : end) - at)))
+        size_t size = (size_t)((slash ? slash : end) - at);
+        if (size == 0 || (size <= 2 && memcmp(at, "..", size) == 0))
             return false;
         if (!slash)
             return true;
@@ -31,7 +29,7 @@ bool relpath_is_valid(const void *path, size_t n)
     }
 }
 
-/* Keeps the first bytes of a component as a folding filesystem might see them; longer ones cannot
+/* The first bytes of a component as a case-folding filesystem might see them; longer names cannot
  * match anyway. */
 static size_t component_fold(const char *at, size_t n, char *ret, size_t max)
 {
@@ -55,29 +53,19 @@ bool relpath_component_folds_to(const char *component, size_t n, const char *nam
     return used == strlen(name) && memcmp(folded, name, used) == 0;
 }
 
-static bool component_is_git(const char *at, size_t n)
-{
-    char name[64];
-    size_t used = component_fold(at, n, name, sizeof name);
-    if (used == 4 && memcmp(name, ".git", 4) == 0)
-        return true;
-    if (used < 5 || memcmp(name, "git~", 4) != 0)
-        return false;
-    for (size_t i = 4; i < used; i++)
-        if (!isdigit((unsigned char)name[i]))
-            return false;
-    return true;
-}
-
 bool relpath_touches_git(const char *path)
 {
-    for (;;) {
-        size_t n = strcspn(path, "/\\");
-        if (component_is_git(path, n))
+    for (;; path++) {
+        char name[65];
+        size_t n = strcspn(path, "/\\"), used = component_fold(path, n, name, sizeof name - 1);
+        name[used] = 0;
+        /* .git itself, or the short name of it that Windows makes: git~ and digits */
+        if (strcmp(name, ".git") == 0 ||
+            (strncmp(name, "git~", 4) == 0 && used > 4 && !name[4 + strspn(name + 4, DIGITS)]))
             return true;
-        if (!path[n])
+        path += n;
+        if (!*path)
             return false;
-        path += n + 1;
     }
 }
 
@@ -87,38 +75,26 @@ const char *relpath_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static int beneath_open_piece(int dir, const char *piece)
+static int beneath_open_n(int root, const char *path, size_t n, int *ret_fd)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
-    long fd = syscall(SYS_openat2, dir, piece, &how, sizeof how);
-    return fd < 0 ? -errno : (int)fd;
-}
-
-/* As many whole components as one call takes. */
-static size_t beneath_piece_length(const char *path, size_t n)
-{
-    if (n < PATH_MAX)
-        return n;
-    const char *slash = memrchr(path, '/', PATH_MAX - 1);
-    return slash ? (size_t)(slash - path) : n;
-}
-
-static int beneath_open_n(int root, const char *path, size_t n, int *ret_fd)
-{
     _cleanup_fd_ int dir = -1;
     do {
         char piece[PATH_MAX];
-        size_t take = beneath_piece_length(path, n);
+        /* As many whole components as one call takes. */
+        const char *slash = n < PATH_MAX ? NULL : memrchr(path, '/', PATH_MAX - 1);
+        size_t take = slash ? (size_t)(slash - path) : n;
         if (take >= sizeof piece)
             return -ENAMETOOLONG;
         memcpy(piece, path, take);
         piece[take] = 0;
-        int next = beneath_open_piece(dir >= 0 ? dir : root, take ? piece : ".");
+        int next =
+            (int)syscall(SYS_openat2, dir >= 0 ? dir : root, take ? piece : ".", &how, sizeof how);
         if (next < 0)
-            return next;
+            return -errno;
         cleanup_close(&dir);
         dir = next;
         take += take < n;

@@ -23,16 +23,15 @@
 
 struct check {
     const json_t *root;
-    struct error *err; /* NULL while only the answer matters (anyOf) */
+    struct error *err; /* NULL while only the result matters (anyOf) */
     unsigned steps;
     unsigned depth;
     size_t path_len;
-    char path[SCHEMA_PATH_MAX]; /* of the value that is being looked at */
+    char path[SCHEMA_PATH_MAX]; /* of the value being checked */
 };
 
 static int schema_apply(struct check *c, const json_t *schema, const json_t *value);
 
-/* Says what is wrong with the value at the present path. */
 static int schema_refuse(struct check *c, const char *fmt, ...) PRINTF(2, 3);
 static int schema_refuse(struct check *c, const char *fmt, ...)
 {
@@ -44,7 +43,7 @@ static int schema_refuse(struct check *c, const char *fmt, ...)
     return c->err ? error_set(c->err, EINVAL, "%s: %s", c->path, text) : -EINVAL;
 }
 
-/* Goes down to a member or an item, and back to what schema_enter returned. */
+/* Extends the path by a member or an item; schema_leave restores the length that it returns. */
 static size_t schema_enter(struct check *c, const char *member, size_t index)
 {
     size_t before = c->path_len, room = sizeof c->path - before;
@@ -62,7 +61,7 @@ static int schema_leave(struct check *c, size_t path_len, int r)
     return r;
 }
 
-/* What a $ref within the document leads to, a JSON pointer; NULL if it leads nowhere. */
+/* The target of a $ref within the document, a JSON pointer; NULL if there is none. */
 static const json_t *schema_resolve(const struct check *c, const char *ref)
 {
     const json_t *at = c->root;
@@ -105,23 +104,26 @@ static bool has_type(const json_t *v, const char *type)
     return strcmp(type_name(v), type) == 0;
 }
 
+/* Appends to a list for a message; what does not fit is left out. */
+static void list_add(char *list, size_t size, const char *between, const char *item, int max)
+{
+    size_t len = strlen(list);
+    int n = snprintf(list + len, size - len, "%s%.*s", len ? between : "", max, item);
+    if (n < 0 || (size_t)n >= size - len)
+        list[len] = 0;
+}
+
+/* `types` is one type, or a list of them. */
 static int check_type(struct check *c, const json_t *types, const json_t *value)
 {
     char list[128] = "";
-    size_t i, len = 0;
-    json_t *one;
-    if (json_is_string(types))
-        return has_type(value, json_string_value(types))
-                   ? 0
-                   : schema_refuse(c, "must be of type %.20s, is %s", json_string_value(types),
-                                   type_name(value));
-    json_array_foreach(types, i, one)
-    {
-        const char *name = json_is_string(one) ? json_string_value(one) : "?";
-        if (has_type(value, name))
+    size_t n = json_is_array(types) ? json_array_size(types) : 1;
+    for (size_t i = 0; i < n; i++) {
+        const char *name =
+            json_string_value(json_is_array(types) ? json_array_get(types, i) : types);
+        if (name && has_type(value, name))
             return 0;
-        int n = snprintf(list + len, sizeof list - len, "%s%.20s", i ? " or " : "", name);
-        len += n > 0 && (size_t)n < sizeof list - len ? (size_t)n : 0;
+        list_add(list, sizeof list, " or ", name ? name : "?", 20);
     }
     return schema_refuse(c, "must be of type %s, is %s", list, type_name(value));
 }
@@ -137,16 +139,14 @@ static bool values_equal(const json_t *a, const json_t *b)
 static int check_enum(struct check *c, const json_t *allowed, const json_t *value)
 {
     char list[256] = "";
-    size_t i, len = 0;
+    size_t i;
     json_t *one;
     json_array_foreach(allowed, i, one)
     {
         if (values_equal(one, value))
             return 0;
         _cleanup_free_ char *text = json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT);
-        int n =
-            snprintf(list + len, sizeof list - len, "%s%.60s", i ? ", " : "", text ? text : "?");
-        len += n > 0 && (size_t)n < sizeof list - len ? (size_t)n : 0;
+        list_add(list, sizeof list, ", ", text ? text : "?", 60);
     }
     return schema_refuse(c, "must be one of %s", list);
 }
@@ -168,19 +168,6 @@ static int check_any(struct check *c, const json_t *schemas, const json_t *value
     }
     c->err = err;
     return r == -EINVAL ? schema_refuse(c, "is none of the forms that are allowed") : r;
-}
-
-static int check_all(struct check *c, const json_t *schemas, const json_t *value)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach(schemas, i, one)
-    {
-        int r = schema_apply(c, one, value);
-        if (r < 0)
-            return r;
-    }
-    return 0;
 }
 
 static int check_size(struct check *c, const json_t *schema, const char *min, const char *max,
@@ -210,36 +197,14 @@ static int check_required(struct check *c, const json_t *names, const json_t *va
     return 0;
 }
 
-static int check_member(struct check *c, const json_t *schema, const char *name,
-                        const json_t *value)
-{
-    const json_t *properties = json_object_get(schema, "properties"),
-                 *names = json_object_get(schema, "propertyNames"),
-                 *of = json_object_get(properties, name);
-    if (!of && !json_object_get(schema, "patternProperties"))
-        of = json_object_get(schema, "additionalProperties");
-    size_t before = schema_enter(c, name, 0);
-    _cleanup_json_ json_t *text = names ? json_string(name) : NULL;
-    int r = text ? schema_apply(c, names, text) : 0;
-    if (r < 0 || !of || !json_is_false(of) || json_object_get(properties, name))
-        return schema_leave(c, before, r == 0 && of ? schema_apply(c, of, value) : r);
-
-    char known[256] = "";
-    size_t len = 0;
-    const char *each;
-    json_t *ignored;
-    json_object_foreach((json_t *)properties, each, ignored)
-    {
-        int n = snprintf(known + len, sizeof known - len, "%s%.40s", len ? ", " : "", each);
-        len += n > 0 && (size_t)n < sizeof known - len ? (size_t)n : 0;
-    }
-    return schema_leave(c, before, schema_refuse(c, "is not known here; known are: %s", known));
-}
-
 static int check_object(struct check *c, const json_t *schema, const json_t *value)
 {
+    const json_t *properties = json_object_get(schema, "properties"),
+                 *names = json_object_get(schema, "propertyNames"), *others = NULL;
     const char *name;
-    json_t *member;
+    json_t *member, *ignored;
+    if (!json_object_get(schema, "patternProperties"))
+        others = json_object_get(schema, "additionalProperties");
     int r = check_required(c, json_object_get(schema, "required"), value);
     if (r == 0)
         r = check_size(c, schema, "minProperties", "maxProperties", json_object_size(value),
@@ -248,7 +213,23 @@ static int check_object(struct check *c, const json_t *schema, const json_t *val
     {
         if (r < 0)
             return r;
-        r = check_member(c, schema, name, member);
+        const json_t *own = json_object_get(properties, name);
+        _cleanup_json_ json_t *text = names ? json_string(name) : NULL;
+        size_t before = schema_enter(c, name, 0);
+        if (text)
+            r = schema_apply(c, names, text);
+        if (r == 0 && !own && json_is_false(others)) {
+            char known[256] = "";
+            json_object_foreach((json_t *)properties, name, ignored)
+            {
+                list_add(known, sizeof known, ", ", name, 40);
+            }
+            r = schema_refuse(c, "is not known here; known are: %s", known);
+            return schema_leave(c, before, r);
+        }
+        if (r == 0 && (own || others))
+            r = schema_apply(c, own ? own : others, member);
+        schema_leave(c, before, r);
     }
     json_object_foreach(json_object_get(schema, "dependentRequired"), name, member)
     {
@@ -264,7 +245,7 @@ static int check_array(struct check *c, const json_t *schema, const json_t *valu
     size_t i;
     json_t *item;
     int r = check_size(c, schema, "minItems", "maxItems", json_array_size(value), "items");
-    /* A list of schemas (of older drafts), or items behind a prefix, are not understood. */
+    /* A list of schemas (of older drafts) and items behind a prefix are not checked. */
     if (!of || json_is_array(of) || json_object_get(schema, "prefixItems"))
         return r;
     json_array_foreach(value, i, item)
@@ -277,7 +258,7 @@ static int check_array(struct check *c, const json_t *schema, const json_t *valu
     return r;
 }
 
-/* A pattern that is none, or that is too much work, matches nothing. */
+/* An invalid pattern, or one that takes too long, matches nothing. */
 static bool pattern_matches(const char *pattern, const char *text, size_t n)
 {
     int code;
@@ -343,10 +324,20 @@ static int check_number(struct check *c, const json_t *schema, const json_t *val
     return 0;
 }
 
-static int schema_apply_object(struct check *c, const json_t *schema, const json_t *value)
+/* 0, -EINVAL (with the reason in c->err), or -ELOOP. */
+static int schema_apply(struct check *c, const json_t *schema, const json_t *value)
 {
     const json_t *k;
+    json_t *one;
+    size_t i;
     int r = 0;
+    if (json_is_boolean(schema))
+        return json_is_true(schema) ? 0 : schema_refuse(c, "is not allowed");
+    if (!json_is_object(schema))
+        return schema_refuse(c, "has a schema that is not an object");
+    if (++c->steps > SCHEMA_STEPS_MAX || c->depth == SCHEMA_DEPTH_MAX)
+        return -ELOOP;
+    c->depth++;
     if ((k = json_object_get(schema, "$ref"))) {
         const json_t *target = schema_resolve(c, json_string_value(k));
         r = target ? schema_apply(c, target, value)
@@ -358,34 +349,20 @@ static int schema_apply_object(struct check *c, const json_t *schema, const json
         r = check_enum(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "const")) && !values_equal(k, value))
         r = schema_refuse(c, "is not the one value that is allowed");
-    if (r == 0 && (k = json_object_get(schema, "allOf")))
-        r = check_all(c, k, value);
+    json_array_foreach(json_object_get(schema, "allOf"), i, one)
+    {
+        r = r == 0 ? schema_apply(c, one, value) : r;
+    }
     if (r == 0 && (k = json_object_get(schema, "anyOf")))
         r = check_any(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "oneOf")))
         r = check_any(c, k, value);
-    if (r < 0)
-        return r;
-    if (json_is_object(value))
-        return check_object(c, schema, value);
-    if (json_is_array(value))
-        return check_array(c, schema, value);
-    if (json_is_string(value))
-        return check_string(c, schema, value);
-    return json_is_number(value) ? check_number(c, schema, value) : 0;
-}
-
-/* 0, -EINVAL (with the reason in c->err), or -ELOOP. */
-static int schema_apply(struct check *c, const json_t *schema, const json_t *value)
-{
-    if (json_is_boolean(schema))
-        return json_is_true(schema) ? 0 : schema_refuse(c, "is not allowed");
-    if (!json_is_object(schema))
-        return schema_refuse(c, "has a schema that is no object");
-    if (++c->steps > SCHEMA_STEPS_MAX || c->depth == SCHEMA_DEPTH_MAX)
-        return -ELOOP;
-    c->depth++;
-    int r = schema_apply_object(c, schema, value);
+    if (r == 0)
+        r = json_is_object(value)   ? check_object(c, schema, value)
+            : json_is_array(value)  ? check_array(c, schema, value)
+            : json_is_string(value) ? check_string(c, schema, value)
+            : json_is_number(value) ? check_number(c, schema, value)
+                                    : 0;
     c->depth--;
     return r;
 }

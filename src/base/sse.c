@@ -20,23 +20,8 @@ const char *sse_last_id(struct sse *s)
     return s->id.len ? buf_cstr(&s->id) : NULL;
 }
 
-/* Digits only, or it says nothing. */
-static void take_retry(struct sse *s, const uint8_t *value, size_t n)
-{
-    int64_t ms = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (value[i] < '0' || value[i] > '9')
-            return;
-        ms = ms * 10 + (value[i] - '0');
-        if (ms > RETRY_MAX_MS)
-            ms = RETRY_MAX_MS;
-    }
-    if (n)
-        s->retry_ms = ms;
-}
-
-/* Replaces what a small buffer holds; what does not fit is as if it had not been said. */
-static void replace(struct buf *b, const uint8_t *value, size_t n)
+/* Replaces the content of a small buffer; a value that does not fit is ignored. */
+static void sse_set(struct buf *b, const uint8_t *value, size_t n)
 {
     if (n >= b->max)
         return;
@@ -45,7 +30,7 @@ static void replace(struct buf *b, const uint8_t *value, size_t n)
         buf_append(b, value, n);
 }
 
-static int take_field(struct sse *s, const uint8_t *line, size_t n)
+static int sse_take_field(struct sse *s, const uint8_t *line, size_t n)
 {
     const uint8_t *colon = memchr(line, ':', n);
     size_t name = colon ? (size_t)(colon - line) : n;
@@ -60,42 +45,26 @@ static int take_field(struct sse *s, const uint8_t *line, size_t n)
         if (buf_append(&s->data, value, left) < 0 || buf_append(&s->data, "\n", 1) < 0)
             return -EMSGSIZE;
     } else if (name == 5 && memcmp(line, "event", 5) == 0) {
-        replace(&s->name, value, left);
+        sse_set(&s->name, value, left);
     } else if (name == 2 && memcmp(line, "id", 2) == 0 && !memchr(value, 0, left)) {
-        replace(&s->next_id, value, left);
-    } else if (name == 5 && memcmp(line, "retry", 5) == 0) {
-        take_retry(s, value, left);
+        sse_set(&s->next_id, value, left);
+    } else if (name == 5 && memcmp(line, "retry", 5) == 0 && left > 0) {
+        int64_t ms = 0;
+        for (size_t i = 0; i < left && ms >= 0; i++) {
+            bool is_digit = value[i] >= '0' && value[i] <= '9';
+            ms = is_digit ? ms * 10 + (value[i] - '0') : -1;
+            if (ms > RETRY_MAX_MS)
+                ms = RETRY_MAX_MS;
+        }
+        if (ms >= 0)
+            s->retry_ms = ms;
     }
     return 0; /* a comment has an empty name */
 }
 
-/* The end of an event. 1 if it is one: an event without data only sets the id. */
-static int dispatch(struct sse *s, struct sse_event *ret)
-{
-    replace(&s->id, s->next_id.data, s->next_id.len);
-    if (!s->has_data) {
-        s->name.len = 0;
-        return 0;
-    }
-    s->data.len--; /* the last newline is none of its own */
-    const char *name = s->name.len ? buf_cstr(&s->name) : "message";
-    const char *data = buf_cstr(&s->data);
-    if (!name || !data)
-        return -ENOMEM;
-    *ret = (struct sse_event){.type = name, .data = data, .n = s->data.len};
-    s->handed_out = true;
-    return 1;
-}
-
-static void forget(struct sse *s)
-{
-    s->data.len = 0;
-    s->name.len = 0;
-    s->has_data = false;
-    s->handed_out = false;
-}
-
-static int end_line(struct sse *s, struct sse_event *ret)
+/* A line has ended. Returns 1 with an event at an empty line, if there is data: an event without
+ * data only sets the id. */
+static int sse_end_line(struct sse *s, struct sse_event *ret)
 {
     static const uint8_t MARK[] = {0xef, 0xbb, 0xbf};
     const uint8_t *line = s->line.data;
@@ -106,37 +75,50 @@ static int end_line(struct sse *s, struct sse_event *ret)
     }
     s->began = true;
     s->line.len = 0;
-    return n ? take_field(s, line, n) : dispatch(s, ret);
-}
-
-static size_t find_end(const char *data, size_t n)
-{
-    const char *lf = memchr(data, '\n', n);
-    size_t most = lf ? (size_t)(lf - data) : n;
-    const char *cr = memchr(data, '\r', most);
-    return cr ? (size_t)(cr - data) : most;
+    if (n)
+        return sse_take_field(s, line, n);
+    sse_set(&s->id, s->next_id.data, s->next_id.len);
+    if (!s->has_data) {
+        s->name.len = 0;
+        return 0;
+    }
+    s->data.len--; /* without the newline of the last data line */
+    const char *name = s->name.len ? buf_cstr(&s->name) : "message";
+    const char *data = buf_cstr(&s->data);
+    if (!name || !data)
+        return -ENOMEM;
+    *ret = (struct sse_event){.type = name, .data = data, .n = s->data.len};
+    s->handed_out = true;
+    return 1;
 }
 
 int sse_take(struct sse *s, const char **data, size_t *n, struct sse_event *ret)
 {
-    if (s->handed_out)
-        forget(s);
+    if (s->handed_out) {
+        s->data.len = 0;
+        s->name.len = 0;
+        s->has_data = false;
+        s->handed_out = false;
+    }
     while (*n > 0) {
-        if (s->after_cr && **data == '\n') {
+        bool is_second = s->after_cr && **data == '\n';
+        s->after_cr = false;
+        if (is_second) {
             ++*data;
             --*n;
-            s->after_cr = false;
             continue;
         }
-        s->after_cr = false;
-        size_t piece = find_end(*data, *n);
+        const char *end = memchr(*data, '\n', *n);
+        size_t piece = end ? (size_t)(end - *data) : *n;
+        end = memchr(*data, '\r', piece);
+        piece = end ? (size_t)(end - *data) : piece;
         if (buf_append(&s->line, *data, piece) < 0)
             return -EMSGSIZE;
         bool ended = piece < *n;
         s->after_cr = ended && (*data)[piece] == '\r';
         *data += piece + ended;
         *n -= piece + ended;
-        int r = ended ? end_line(s, ret) : 0;
+        int r = ended ? sse_end_line(s, ret) : 0;
         if (r != 0)
             return r;
     }

@@ -7,9 +7,9 @@
  *     while ((r = sse_take(&s, &data, &n, &event)) > 0)
  *         …event…
  *
- * Lines end in LF, CR LF or CR, whichever; several `data` lines make one text; comments and fields
- * that nobody knows are passed over; an event that the stream ends in is none. What a stream may
- * make this keep is bounded by the maximum, given when it is made.
+ * Lines end in LF, CR LF or CR; several `data` lines make one text; comments and unknown fields are
+ * skipped; an event that is incomplete at the end of the stream is dropped. SSE_INIT's maximum
+ * bounds the memory.
  */
 #pragma once
 
@@ -30,9 +30,9 @@ struct sse_event {
 
 struct sse {
     struct buf line, data, name;
-    struct buf id; /* the last event's, as Last-Event-ID is to say it; NUL behind it if not empty */
-    struct buf next_id; /* of the event that is under way */
-    int64_t retry_ms;   /* how long to wait before asking again; -1: not said */
+    struct buf id;      /* the last event's, for Last-Event-ID; NUL behind it if not empty */
+    struct buf next_id; /* of the event in progress */
+    int64_t retry_ms;   /* how long to wait before reconnecting; -1: not set */
     bool began;         /* past the byte order mark */
     bool after_cr;      /* an LF would belong to the last line's end */
     bool has_data;
@@ -51,9 +51,9 @@ void sse_free(struct sse *s);
 #define _cleanup_sse_ _cleanup_(sse_free)
 
 /* Takes bytes up to the end of the next event, and moves *data and *n past them. Returns 1 with an
- * event, 0 when all were taken and none has ended, -EMSGSIZE if a line or an event is longer than
- * the maximum (the stream is of no use then), -ENOMEM. */
+ * event, 0 when all bytes were taken, -EMSGSIZE if a line or an event is longer than the maximum
+ * (the stream cannot be used any more), -ENOMEM. */
 int sse_take(struct sse *s, const char **data, size_t *n, struct sse_event *ret);
 
-/* The id of the last event that came whole, or NULL. */
+/* The id of the last complete event, or NULL. */
 const char *sse_last_id(struct sse *s);

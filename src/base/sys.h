@@ -1,7 +1,5 @@
-/*
- * System calls that one of our two C libraries has no function for (see meson.build: hutch itself
- * is linked with musl, the library and the tests with glibc), under names of their own.
- */
+/* System calls that glibc or musl has no function for. hutch itself is linked with musl, the
+ * library and the tests with glibc (see meson.build). */
 #pragma once
 
 #include <linux/fs.h>
@@ -19,8 +17,8 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
-/* A sixth argument, which the kernel does not look at. In a box it tells the filter that the guest
- * itself renames, and does not want to be asked about it (seccomp/policy.c). */
+/* A sixth argument, which the kernel ignores. In a box it marks renames by the guest itself, so
+ * that the seccomp filter lets them pass without a notification (seccomp/policy.c). */
 #define SYS_RENAME_MARK 0x68757463u
 
 static inline int sys_renameat2(int from_dir, const char *from, int to_dir, const char *to,

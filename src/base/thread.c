@@ -27,7 +27,7 @@ int clock_poll_ms(int64_t deadline)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* A thread is born with its maker's mask. */
+/* A new thread inherits the signal mask of the thread that starts it. */
 int thread_start(pthread_t *ret, const pthread_attr_t *how, void *(*run)(void *), void *data)
 {
     sigset_t all, old;

@@ -1,8 +1,8 @@
 /*
- * Switches for the tests of the tests: a build configured with -Dweaken=true (never one that is
- * installed) reads HUTCH_WEAKEN=name,name from the environment and leaves those protections out, so
- * that each security test can be seen to fail. In every other build this is the constant false and
- * the compiler drops the branches.
+ * Switches for mutation tests of the security tests: a build with -Dweaken=true (never an installed
+ * one) reads HUTCH_WEAKEN=name,name from the environment and leaves those protections out, to show
+ * that a test fails then. In every other build this is the constant false and the compiler drops
+ * the branches.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 static inline bool weakened(const char *name)
 {
     const char *at = getenv("HUTCH_WEAKEN");
-    if (at && strcmp(name, "guest") == 0) /* the guest is told, too */
+    if (at && strcmp(name, "guest") == 0) /* passes the variable to the guest */
         return true;
     size_t n = strlen(name);
     for (; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)

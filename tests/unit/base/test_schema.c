@@ -53,7 +53,7 @@ static void test_types(void **state)
         {"{}", "17", NULL},
         {"true", "17", NULL},
         {"false", "17", "input: is not allowed"},
-        {"3", "17", "input: has a schema that is no object"},
+        {"3", "17", "input: has a schema that is not an object"},
         {"{\"type\":\"string\"}", "\"x\"", NULL},
         {"{\"type\":\"string\"}", "1", "input: must be of type string, is integer"},
         {"{\"type\":\"integer\"}", "1.0", NULL},
