@@ -40,11 +40,11 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "thread.h"
 #include "guest.h"
 #include "io.h"
-#include "store_wire.h"
 #include "sys.h"
+#include "thread.h"
+#include "wire.h"
 #include "banned.h"
 
 #define LOOK_MIN_MS   20

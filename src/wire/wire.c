@@ -25,21 +25,6 @@ static uint16_t get_u16(const uint8_t *p)
     return le16toh(v);
 }
 
-/* Every field lies within the body and its padding is zero, so that later walks need no checks. */
-static bool body_is_sound(const uint8_t *body, size_t size)
-{
-    while (size > 0) {
-        if (size < FIELD_HEADER || get_u16(body + 2) != 0)
-            return false;
-        size_t n = get_u32(body + 4);
-        if (n > size - FIELD_HEADER)
-            return false;
-        body += FIELD_HEADER + n;
-        size -= FIELD_HEADER + n;
-    }
-    return true;
-}
-
 ssize_t wire_parse(const uint8_t *data, size_t n, struct wire_frame *ret)
 {
     if (n < WIRE_HEADER)
@@ -49,8 +34,14 @@ ssize_t wire_parse(const uint8_t *data, size_t n, struct wire_frame *ret)
         return -EPROTO;
     if (n - WIRE_HEADER < size)
         return 0;
-    if (!body_is_sound(data + WIRE_HEADER, size))
-        return -EPROTO;
+    /* Every field lies within the body and its padding is zero: later walks need no checks. */
+    const uint8_t *body = data + WIRE_HEADER;
+    for (size_t left = size, field; left > 0; body += field, left -= field) {
+        if (left < FIELD_HEADER || get_u16(body + 2) != 0 ||
+            get_u32(body + 4) > left - FIELD_HEADER)
+            return -EPROTO;
+        field = FIELD_HEADER + get_u32(body + 4);
+    }
     *ret = (struct wire_frame){.type = data[4], .body = data + WIRE_HEADER, .size = size};
     return (ssize_t)(WIRE_HEADER + size);
 }
@@ -202,16 +193,13 @@ int wire_send(int fd, struct buf *b, const int *fds, size_t n_fds)
 {
     if (b->failed)
         return -ENOBUFS;
-    ssize_t done = io_send_fds(fd, b->data, b->len, fds, n_fds);
-    if (done < 0)
-        return (int)done;
-    buf_consume(b, (size_t)done);
-    while (b->len) {
-        done = io_send_fds(fd, b->data, b->len, NULL, 0);
+    do {
+        ssize_t done = io_send_fds(fd, b->data, b->len, fds, n_fds);
         if (done < 0)
             return (int)done;
         buf_consume(b, (size_t)done);
-    }
+        n_fds = 0; /* they went with the first byte */
+    } while (b->len);
     return 0;
 }
 

@@ -25,9 +25,9 @@
 #include "io.h"
 #include "libexec.h"
 #include "store.h"
-#include "store_wire.h"
 #include "sys.h"
 #include "weaken.h"
+#include "wire.h"
 #include "banned.h"
 
 #ifndef XFS_SUPER_MAGIC

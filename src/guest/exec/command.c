@@ -31,11 +31,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "thread.h"
 #include "command.h"
 #include "error.h"
 #include "io.h"
-#include "wire_adopt.h"
+#include "thread.h"
+#include "wire.h"
 #include "banned.h"
 
 #define DEFAULT_CWD    "/workspace"

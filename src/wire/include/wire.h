@@ -13,13 +13,14 @@
  *
  * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that
  * may repeat (ARG, ENV) repeats. A malformed frame ends the connection, never the guest.
- * docs/protocol.md is the description for people.
+ * docs/protocol.md describes it in full.
  *
  * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other
  * stream it cannot, and asks for frames instead.
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,11 +43,11 @@ enum wire_type {
     WIRE_EXEC = 2,
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
-    WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
+    WIRE_FREEZE = 5, /* → RESULT: stops all processes until the connection is closed */
     /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
     WIRE_SHELL = 6,
-    WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
-    /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
+    WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: input for a background command */
+    /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, struct adopt_hello */
     WIRE_ADOPT = 8,
 
     /* File requests, host to guest; paths are relative to the workspace (or ROOT) */
@@ -61,7 +62,7 @@ enum wire_type {
     WIRE_EDIT = 22,
     /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_PATCH = 23,
-    WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
+    WIRE_REPORT = 24, /* a test runner's report in files beneath PATH */
     WIRE_LINES = 25, /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
     WIRE_STAGE = 26,
@@ -99,7 +100,7 @@ enum wire_key {
     WIRE_K_ENV = 2, /* KEY=VALUE */
     WIRE_K_CWD = 3,
     WIRE_K_STDIO = 4,      /* enum wire_stdio */
-    WIRE_K_BACKGROUND = 5, /* 1: answer at once with a HANDLE, let it run on */
+    WIRE_K_BACKGROUND = 5, /* 1: answer at once with a HANDLE; the command keeps running */
     WIRE_K_TIMEOUT_MS = 6,
     WIRE_K_CPU_MS = 7,
     WIRE_K_ROWS = 8,
@@ -146,7 +147,7 @@ enum wire_key {
     /* SEARCH and TREE */
     WIRE_K_PATTERN = 51,
     WIRE_K_GLOB = 52,    /* may repeat; with `!` in front it leaves out */
-    WIRE_K_LITERAL = 53, /* 1: nothing in the pattern has a meaning */
+    WIRE_K_LITERAL = 53, /* 1: the pattern is plain text */
     WIRE_K_IGNORE_CASE = 54,
     WIRE_K_CONTEXT = 55, /* lines before and after a match */
     WIRE_K_MAX_MATCHES = 56,
@@ -180,13 +181,13 @@ enum wire_key {
     WIRE_K_OLD_SIZE = 82,   /* EDIT: one for each edit, in order */
     WIRE_K_NEW_SIZE = 83,
     WIRE_K_ALL = 84,
-    WIRE_K_FAILED_EDIT = 85, /* which edit could not be made, counted from 1 */
+    WIRE_K_FAILED_EDIT = 85, /* the edit that failed, counted from 1 */
     WIRE_K_REASON = 86,      /* enum wire_reason */
     /* PATCH: how to apply, … */
-    WIRE_K_STRIP = 87,   /* components to strip from names; absent: found out for each file */
+    WIRE_K_STRIP = 87,   /* components to strip from names; absent: guessed for each file */
     WIRE_K_FUZZ = 88,    /* lines of context that need not match; ENTRY: how many did not */
     WIRE_K_REVERSE = 89, /* 1: undo the diff */
-    WIRE_K_CHECK = 90,   /* 1: only find out, change nothing */
+    WIRE_K_CHECK = 90,   /* 1: a dry run */
     WIRE_K_SPACE = 91,   /* 1: ignore blanks at the ends of lines, and the form of line ends */
     /* … what was done to a file: PATH KIND FROM HUNKS SHIFT FUZZ ADDED REMOVED, … */
     WIRE_K_FROM = 92,  /* where a renamed or copied file comes from */
@@ -248,8 +249,8 @@ enum wire_limit {
 };
 
 enum wire_state {
-    WIRE_STATE_SAVED = 1, /* the next call goes on with this one's folder and variables */
-    WIRE_STATE_LOST = 2,  /* the next call begins as this one did */
+    WIRE_STATE_SAVED = 1, /* the next call starts with this one's folder and variables */
+    WIRE_STATE_LOST = 2,  /* the next call starts as this one did */
 };
 
 /* How lines end. */
@@ -257,7 +258,7 @@ enum wire_state {
 #define WIRE_ENDS_CRLF 2u
 #define WIRE_ENDS_NOT  4u /* the last one does not */
 
-/* Why an edit could not be made. */
+/* Why an edit failed. */
 enum wire_reason {
     WIRE_NOT_FOUND = 1,     /* LINE and LINES say where the nearest text is, if there is one */
     WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
@@ -269,7 +270,7 @@ enum wire_reason {
 enum wire_outcome {
     WIRE_OUTCOME_PASSED = 1,
     WIRE_OUTCOME_FAILED = 2,
-    WIRE_OUTCOME_ERROR = 3, /* no verdict: the test, or what runs it, broke */
+    WIRE_OUTCOME_ERROR = 3, /* no verdict: the test or its runner broke */
     WIRE_OUTCOME_SKIPPED = 4,
 };
 
@@ -371,3 +372,61 @@ int wire_end_send(int fd, struct buf *b, size_t begin);
 /* Sets the error that an ERROR frame carries, or `fallback` where it has no text. Returns the
  * negative errno. */
 int wire_error(const struct wire_frame *f, const char *fallback, struct error *err);
+
+/*
+ * ADOPT: packets between the guest and a process that enters its box. The guest gets one end of the
+ * socket with the request, the process the other. Both are ours, of one version on one machine, so
+ * plain structs do.
+ */
+
+/* From the process, once it is confined as a command of the box; or from the host, if it could not
+ * start the process. */
+struct adopt_hello {
+    int32_t pid;   /* in the box's pid namespace; 0: the process does not come, */
+    int32_t code;  /* for this errno */
+    char step[56]; /* in this step, as in "cannot enter the box's namespaces" */
+};
+
+/* The guest's answer. If the socket closes instead, the process exits. */
+struct adopt_go {
+    uint64_t tag;   /* the hard limit RLIMIT_RTTIME, which marks its tree (guest/exec) */
+    uint64_t files; /* descriptors that a process may have; 0: as many as the guest */
+};
+
+/*
+ * Packets to the process that watches and removes the disk stores of one family of boxes
+ * (`hutch-guest store`, src/guest/store.c), over its control socket. When the owner of the boxes
+ * ends, the socket closes and the process removes every store that is left.
+ */
+
+#define STORE_NAME_SIZE 32
+#define STORE_PREFIX    "box-" /* folders with other names are never removed */
+
+enum store_op {
+    /* fds: the folder that holds all stores, the family's user namespace (ordinary user) */
+    STORE_SETUP,
+    STORE_ADD, /* fds: the store's folder with its lock, a file with one struct store_state */
+    /* fds: a pidfd of the box's process 1, which is killed if the box keeps writing */
+    STORE_PROCESS,
+    STORE_REMOVE, /* fds: a pipe, closed once the folder is gone */
+    STORE_NAMES,  /* fds: a pipe, for a uint64_t: a hash of the names in the workspace's layer */
+};
+
+struct store_message {
+    uint32_t op;
+    char name[STORE_NAME_SIZE];
+    uint64_t bytes_max, inodes_max;
+};
+
+/* The last count of the store process, in memory that it shares with the owner. */
+struct store_state {
+    _Atomic uint64_t bytes, inodes; /* used by the store at the last count */
+    _Atomic uint32_t full;          /* enum store_full */
+    _Atomic uint32_t looks;         /* counts so far */
+};
+
+enum store_full {
+    STORE_HAS_ROOM,
+    STORE_OVER_LIMIT, /* the box uses more than its limit */
+    STORE_HOST_FULL,  /* the host's filesystem has less free space than the floor */
+};

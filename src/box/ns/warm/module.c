@@ -38,7 +38,7 @@
 #include "python_abi.h"
 #include "sys.h"
 #include "weaken.h"
-#include "wire_adopt.h"
+#include "wire.h"
 #include "banned.h"
 
 #define EXPORT     __attribute__((visibility("default")))

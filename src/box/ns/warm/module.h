@@ -37,7 +37,7 @@ struct warm_rules {
  * by. */
 enum warm_run_fd {
     WARM_RUN_BOX,     /* a pidfd of process 1 */
-    WARM_RUN_GUEST,   /* where to say hello (wire_adopt.h) */
+    WARM_RUN_GUEST,   /* where to say hello (wire.h) */
     WARM_RUN_OUTPUT,  /* stdout and stderr */
     WARM_RUN_SAID,    /* what run() is given to write to */
     WARM_RUN_REQUEST, /* a file with what run() is to do */
