@@ -23,8 +23,6 @@
 #include "banned.h"
 
 #define PROMPT_NOTES_MAX (64u << 10)
-#define RUNNING_MAX      64
-#define COMMAND_MAX      200
 
 void agent_emit(struct agent *a, const struct agent_event *e)
 {
@@ -62,24 +60,18 @@ void prompt_note(struct agent *a, const char *text, size_t n)
 
 void agent_add_background(struct agent *a, uint64_t handle, const char *command)
 {
-    struct running *more = a->n_running < RUNNING_MAX
-                               ? reallocarray(a->running, a->n_running + 1, sizeof *more)
-                               : NULL;
-    if (!more)
+    if (a->n_running == ARRAY_SIZE(a->running))
         return;
-    a->running = more;
-    char *text = strndup(command, COMMAND_MAX);
-    if (!text)
-        return;
-    for (char *at = text; *at; at++)
+    struct running *r = &a->running[a->n_running++];
+    r->handle = handle;
+    snprintf(r->command, sizeof r->command, "%s", command);
+    for (char *at = r->command; *at; at++)
         if ((unsigned char)*at < ' ')
             *at = ' ';
-    a->running[a->n_running++] = (struct running){.handle = handle, .command = text};
 }
 
 void agent_forget_background(struct agent *a, size_t i)
 {
-    free(a->running[i].command);
     memmove(&a->running[i], &a->running[i + 1], (--a->n_running - i) * sizeof *a->running);
 }
 
@@ -93,9 +85,6 @@ struct agent *agent_free(struct agent *a)
     model_close(a->embedder);
     workbox_free(a->box, false);
     history_close(a->history);
-    while (a->n_running)
-        agent_forget_background(a, a->n_running - 1);
-    free(a->running);
     tool_schemas_free(a->schemas);
     buf_free(&a->prompt_notes);
     folder_watch_free(a->watch);
@@ -365,26 +354,6 @@ static int agent_renew_context(struct agent *a, struct error *err)
     return 0;
 }
 
-static int agent_make_system_prompt(struct agent *a, struct error *err)
-{
-    static const char *const modes[] = {
-        [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
-    const struct box_options *box = &a->box_options;
-    _cleanup_buf_ struct buf network = BUF_INIT(PROMPT_NOTES_MAX);
-    box->net->explain(box, &network);
-    struct system_prompt_options o = {.file = a->options.system_file,
-                                      .session = history_id(a->history),
-                                      .network = buf_cstr(&network),
-                                      .mode = modes[a->box_options.mode],
-                                      .workspace = box->workspace,
-                                      .start = a->options.resume ? NULL : a->options.start,
-                                      .unattended = a->options.unattended,
-                                      .pristine = a->box->pristine && a->box->plain,
-                                      .trouble = agent_note_trouble,
-                                      .data = a};
-    return system_prompt(a->tools, &o, &a->system, err);
-}
-
 /* The shell starts where the person is; it keeps its folder from call to call. */
 static int agent_enter_start_folder(struct agent *a, struct error *err)
 {
@@ -423,8 +392,24 @@ int agent_ready(struct agent *a, struct error *err)
     }
     if (r == 0 && !a->summary_prompt)
         r = settings_summary_prompt(a->options.settings, &a->summary_prompt, err);
-    if (r == 0 && !a->system)
-        r = agent_make_system_prompt(a, err);
+    if (r == 0 && !a->system) {
+        static const char *const modes[] = {
+            [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
+        const struct box_options *box = &a->box_options;
+        _cleanup_buf_ struct buf network = BUF_INIT(PROMPT_NOTES_MAX);
+        box->net->explain(box, &network);
+        struct system_prompt_options o = {.file = a->options.system_file,
+                                          .session = history_id(a->history),
+                                          .network = buf_cstr(&network),
+                                          .mode = modes[a->box_options.mode],
+                                          .workspace = box->workspace,
+                                          .start = a->options.resume ? NULL : a->options.start,
+                                          .unattended = a->options.unattended,
+                                          .pristine = a->box->pristine && a->box->plain,
+                                          .trouble = agent_note_trouble,
+                                          .data = a};
+        r = system_prompt(a->tools, &o, &a->system, err);
+    }
     if (r == 0 && !a->model)
         r = agent_use_model(a, &a->spec, err);
     if (r == 0)

@@ -29,7 +29,7 @@ struct turn {
 /* A command in the background of the box. */
 struct running {
     uint64_t handle;
-    char *command;
+    char command[200];
 };
 
 /* Which folder a path named. */
@@ -62,7 +62,7 @@ struct agent {
     size_t pending;      /* changes when they were last looked at */
     bool pending_known;  /* nothing of ours ran since then */
     uint64_t calls_seen; /* see agent_notice */
-    struct running *running;
+    struct running running[64];
     size_t n_running;
     struct buf prompt_notes;       /* for the model, with the person's next words */
     struct folder_identity folder; /* that the session began with */

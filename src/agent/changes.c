@@ -86,7 +86,8 @@ int agent_apply(struct agent *a, const struct tool_apply_options *o, struct erro
     how.session = history_id(a->history);
     how.disk = a->box_options.limits.disk;
     how.report = (struct apply_report){.say = apply_relay_report, .data = &relay};
-    int conflicts = r < 0 ? r : workbox_apply(a->box, &how, err);
+    int conflicts = r < 0 ? r : tool_apply(a->box->box, &how, err);
+    a->box->delivered = conflicts == 0;
     if (conflicts < 0)
         return conflicts;
     if (a->watch_since)
@@ -202,8 +203,7 @@ static int undo_restore(struct agent *a, const struct box_state *state, struct a
     }
     if (r < 0)
         return r;
-    while (a->n_running)
-        agent_forget_background(a, a->n_running - 1);
+    a->n_running = 0;
     ret->files = UNDO_RESTORED;
     r = workbox_fingerprints(a->box, &after, err);
     if (r < 0)

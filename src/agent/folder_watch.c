@@ -68,16 +68,8 @@ static void table_free(struct folder_table *t)
 
 static int table_add(struct folder_table *t, const char *path, const struct stat *st)
 {
-    if (t->count == t->room) {
-        size_t room = t->room ? 2 * t->room : 256;
-        struct folder_file *files = reallocarray(t->files, room, sizeof *files);
-        if (!files)
-            return -ENOMEM;
-        t->files = files;
-        t->room = room;
-    }
-    struct folder_file f = {.path = strdup(path), .gone = !st};
-    if (!f.path)
+    struct folder_file f = {.gone = !st};
+    if (!ARRAY_GROW(t->files, t->count, t->room) || !(f.path = strdup(path)))
         return -ENOMEM;
     if (st) {
         f.dev = st->st_dev;
@@ -102,7 +94,7 @@ static bool file_is_same(const struct folder_file *a, const struct folder_file *
 }
 
 /* Folders that programs fill, not people. */
-static bool is_left_out(const char *name)
+static bool walk_skips(const char *name)
 {
     static const char *const names[] = {".git", "node_modules", "__pycache__", ".venv", ".cache"};
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -137,7 +129,7 @@ static int walk_folder(struct folder_walk *w, int fd, int depth)
         t->cut = ++t->entries > FOLDER_ENTRIES_MAX || (w->stop && *w->stop) ||
                  (t->entries % CLOCK_EVERY == 0 && clock_now() > w->until);
         if (t->cut || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            is_left_out(e->d_name) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            walk_skips(e->d_name) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         w->path.len = len;
         buf_printf(&w->path, "%s%s", len ? "/" : "", e->d_name);
@@ -193,24 +185,16 @@ void folder_changes_free(struct folder_changes *c)
 
 static int changes_add(struct folder_changes *c, const char *path, enum folder_change_kind kind)
 {
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 16;
-        struct folder_change *items = reallocarray(c->items, room, sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        c->items = items;
-        c->room = room;
-    }
-    c->items[c->count].path = strdup(path);
-    if (!c->items[c->count].path)
+    char *copy = ARRAY_GROW(c->items, c->count, c->room) ? strdup(path) : NULL;
+    if (!copy)
         return -ENOMEM;
-    c->items[c->count++].kind = kind;
+    c->items[c->count++] = (struct folder_change){.path = copy, .kind = kind};
     return 0;
 }
 
 /* Whether the file is as an apply left it; there may have been several. */
-static bool is_accepted(const struct folder_watch *w, const char *path,
-                        const struct folder_file *now)
+static bool file_is_accepted(const struct folder_watch *w, const char *path,
+                             const struct folder_file *now)
 {
     const struct folder_table *t = &w->accepted;
     const struct folder_file key = {.path = (char *)path};
@@ -225,7 +209,7 @@ static bool is_accepted(const struct folder_watch *w, const char *path,
 }
 
 /* Compares two looks, in order of the paths. */
-static int compare_looks(const struct folder_watch *w, const struct folder_table *now,
+static int watch_compare(const struct folder_watch *w, const struct folder_table *now,
                          struct folder_changes *ret)
 {
     const struct folder_table *before = &w->last;
@@ -237,17 +221,17 @@ static int compare_looks(const struct folder_watch *w, const struct folder_table
         int order = !a ? 1 : !b ? -1 : strcmp(a->path, b->path);
         i += order <= 0;
         j += order >= 0;
-        if (a && b && order == 0 && !file_is_same(a, b) && !is_accepted(w, a->path, b))
+        if (a && b && order == 0 && !file_is_same(a, b) && !file_is_accepted(w, a->path, b))
             r = changes_add(ret, a->path, FOLDER_CHANGED);
-        else if (a && order < 0 && all && !is_accepted(w, a->path, NULL))
+        else if (a && order < 0 && all && !file_is_accepted(w, a->path, NULL))
             r = changes_add(ret, a->path, FOLDER_DELETED);
-        else if (b && order > 0 && all && !is_accepted(w, b->path, b))
+        else if (b && order > 0 && all && !file_is_accepted(w, b->path, b))
             r = changes_add(ret, b->path, FOLDER_ADDED);
     }
     return r;
 }
 
-static void *first_look(void *data)
+static void *watch_thread(void *data)
 {
     struct folder_watch *w = data;
     if (table_read(w->folder, &w->stopping, &w->last) < 0)
@@ -255,7 +239,7 @@ static void *first_look(void *data)
     return NULL;
 }
 
-static void wait_for_first_look(struct folder_watch *w)
+static void watch_join(struct folder_watch *w)
 {
     if (w->running)
         pthread_join(w->thread, NULL);
@@ -275,7 +259,7 @@ struct folder_watch *folder_watch_free(struct folder_watch *w)
     if (!w)
         return NULL;
     w->stopping = true;
-    wait_for_first_look(w);
+    watch_join(w);
     table_free(&w->last);
     table_free(&w->accepted);
     free(w->folder);
@@ -287,23 +271,23 @@ void folder_watch_begin(struct folder_watch *w)
 {
     if (w->looked)
         return;
-    w->running = w->looked = pthread_create(&w->thread, NULL, first_look, w) == 0;
+    w->running = w->looked = pthread_create(&w->thread, NULL, watch_thread, w) == 0;
 }
 
 int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns, struct folder_changes *ret)
 {
     struct folder_table now = {0};
     struct folder_changes found = {0};
-    wait_for_first_look(w);
+    watch_join(w);
     if (w->accepted.count)
         qsort(w->accepted.files, w->accepted.count, sizeof *w->accepted.files, file_compare);
     int r = table_read(w->folder, NULL, &now);
     if (r == 0)
-        r = w->looked ? compare_looks(w, &now, &found) : 0;
+        r = w->looked ? watch_compare(w, &now, &found) : 0;
     for (size_t i = 0; r == 0 && !w->looked && i < now.count; i++) {
         const struct folder_file *f = &now.files[i];
         if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since_realtime_ns &&
-            !is_accepted(w, f->path, f))
+            !file_is_accepted(w, f->path, f))
             r = changes_add(&found, f->path, FOLDER_CHANGED);
     }
     if (r < 0) {

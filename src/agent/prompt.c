@@ -209,12 +209,10 @@ static void schemas_add(void *data, const struct tool *tool)
         l->left_out++;
         return;
     }
-    struct named_tool *items = realloc(t->items, (t->count + 1) * sizeof *items);
-    if (!items) {
+    if (!list_grow(&t->items, t->count, sizeof *t->items)) {
         l->error = -ENOMEM;
         return;
     }
-    t->items = items;
     size_t position = 0;
     while (TOOLS[position] && strcmp(TOOLS[position]->name, tool->name) != 0)
         position++;
@@ -223,7 +221,7 @@ static void schemas_add(void *data, const struct tool *tool)
                                        tool->summary, "input_schema", schema)
                            : NULL;
     if (entry)
-        items[t->count++] =
+        t->items[t->count++] =
             (struct named_tool){.real = tool->name, .entry = entry, .position = position};
 }
 

@@ -150,9 +150,7 @@ static void reverted_add(void *data, const char *path, const char *why)
         buf_printf(&r->failures, "%s%.400s: %s", r->failures.len ? "; " : "", path, why);
         return;
     }
-    char **paths = why ? NULL : reallocarray(r->paths, r->count + 1, sizeof *paths);
-    char *copy = paths ? strdup(path) : NULL;
-    r->paths = paths ? paths : r->paths;
+    char *copy = why || !list_grow(&r->paths, r->count, sizeof *r->paths) ? NULL : strdup(path);
     if (copy)
         r->paths[r->count++] = copy;
 }
@@ -191,13 +189,6 @@ int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, 
         w->plain && snapshot && strcmp(snapshot, KEEPER_ORIGIN) == 0 && reverted.count == 0;
     *ret = fork;
     return 0;
-}
-
-int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err)
-{
-    int r = tool_apply(w->box, o, err);
-    w->delivered = r == 0;
-    return r;
 }
 
 int workbox_sync(struct workbox *w, const struct apply_options *o,

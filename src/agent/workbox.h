@@ -61,7 +61,6 @@ int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted
 /* A box of its own with the same files, as they are now or were at a snapshot (NULL: now). */
 int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, struct error *err);
 
-int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err);
 int workbox_sync(struct workbox *w, const struct apply_options *o,
                  const struct apply_report *report, struct error *err);
 

@@ -143,14 +143,8 @@ static int items_add(struct context *c, size_t i, struct error *err)
     json_t *shown = NULL;
     if (!e->counts || e->role == HISTORY_HUTCH)
         return 0;
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        struct item *items = reallocarray(c->items, room, sizeof *items);
-        if (!items)
-            return error_set(err, ENOMEM, "out of memory");
-        c->items = items;
-        c->room = room;
-    }
+    if (!ARRAY_GROW(c->items, c->count, c->room))
+        return error_set(err, ENOMEM, "out of memory");
     int r = form_show(c, i, &shown, err);
     if (r < 0)
         return r;
@@ -190,9 +184,19 @@ static int context_load_back(struct context *c, uint64_t enough, struct error *e
     return r;
 }
 
-/* Starts from the newest record of a pruning that counts. */
-static int context_reload(struct context *c, struct error *err)
+/* Brings the items up to date with the history. At first, and when something that is shown was
+ * undone, from the newest record of a pruning that counts. */
+static int context_sync(struct context *c, struct error *err)
 {
+    int r = 0;
+    bool stale = c->count == 0;
+    for (size_t i = 0; !stale && i < c->count; i++)
+        stale = !history_entry(c->h, c->items[i].index)->counts;
+    if (!stale) {
+        for (; r == 0 && c->seen < history_count(c->h); c->seen++)
+            r = items_add(c, c->seen, err);
+        return r;
+    }
     context_reset(c);
     _cleanup_json_ json_t *record = history_last(c->h, "summary");
     const char *text = json_get_string(record, "text");
@@ -206,22 +210,8 @@ static int context_reload(struct context *c, struct error *err)
     c->stubs = (size_t)(stubs > start && stubs <= count ? stubs : start);
     c->thoughts = (size_t)(thoughts > start && thoughts <= count ? thoughts : start);
     c->seen = c->from = (size_t)count;
-    int r = c->summary ? context_make_head(c, err) : 0;
+    r = c->summary ? context_make_head(c, err) : 0;
     return r < 0 ? r : context_load_back(c, context_room(c), err);
-}
-
-/* Brings the items up to date with the history. */
-static int context_sync(struct context *c, struct error *err)
-{
-    int r = 0;
-    bool stale = c->count == 0; /* or something that is shown was undone */
-    for (size_t i = 0; !stale && i < c->count; i++)
-        stale = !history_entry(c->h, c->items[i].index)->counts;
-    if (stale)
-        return context_reload(c, err);
-    for (; r == 0 && c->seen < history_count(c->h); c->seen++)
-        r = items_add(c, c->seen, err);
-    return r;
 }
 
 /* Status text stays where it first stood, so that what was sent does not change (the provider
@@ -234,16 +224,14 @@ static int context_add_status(struct context *c, const char *status, struct erro
     if (!status || !status[0] || !last || last->role != HISTORY_USER ||
         (text && strcmp(text, status) == 0))
         return 0;
-    struct status_note *notes = reallocarray(c->status, c->n_status + 1, sizeof *notes);
-    if (!notes)
+    if (!list_grow(&c->status, c->n_status, sizeof *c->status))
         return error_set(err, ENOMEM, "out of memory");
-    c->status = notes;
-    if (c->n_status > 0 && notes[c->n_status - 1].index == last->index)
-        json_decref(notes[--c->n_status].block); /* asked again about the same */
+    if (c->n_status > 0 && c->status[c->n_status - 1].index == last->index)
+        json_decref(c->status[--c->n_status].block); /* asked again about the same */
     json_t *block = text_block(status);
     if (!block)
         return error_set(err, EINVAL, "the status text is not valid UTF-8");
-    notes[c->n_status++] = (struct status_note){
+    c->status[c->n_status++] = (struct status_note){
         .index = last->index, .block = block, .tokens = tokens_of_block(block)};
     return 0;
 }

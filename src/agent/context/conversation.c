@@ -225,45 +225,13 @@ static json_t *words_read(struct context *c, size_t i, size_t max)
                : NULL;
 }
 
-/* Appends the person's words of the messages at[0..n): the first and the last, then backwards from
- * the last as far as the budget goes. */
-static void words_append(struct context *c, const size_t *at, size_t n, json_t **texts,
-                         struct buf *b)
-{
-    size_t most = (size_t)(c->span / 8 * 3) >> c->squeeze, gap = 0;
-    uint64_t budget = (c->span / 8) >> c->squeeze, used = 0;
-    if (n > 0)
-        texts[0] = words_read(c, at[0], most);
-    for (size_t i = n; i-- > 1;) {
-        texts[i] = words_read(c, at[i], i == n - 1 ? most : most / 4);
-        size_t length = json_string_length(texts[i]);
-        used += tokens_of_text(length ? json_string_value(texts[i]) : "", length);
-        if (used <= budget || i == n - 1)
-            continue;
-        json_decref(texts[i]);
-        texts[i] = NULL;
-        break;
-    }
-    buf_append_str(b, "[hutch] This conversation is longer than what fits here: its beginning is "
-                      "left out. What the person said in it stands below word for word, and still "
-                      "holds; then comes a summary of what was done. `memory` finds everything "
-                      "else.\n");
-    for (size_t i = 0; i < n; i++) {
-        if (!texts[i]) {
-            gap++;
-            continue;
-        }
-        if (gap > 0)
-            buf_printf(b, "\n(%zu more messages of the person here: memory has them.)\n", gap);
-        gap = 0;
-        buf_printf(b, "\n<person turn=\"%u\">\n%s\n</person>\n", history_entry(c->h, at[i])->turn,
-                   json_string_value(texts[i]));
-    }
-}
-
+/* The person's words before `start`: the first and the last, then backwards from the last as far as
+ * the budget goes; and the summary. */
 int context_make_head(struct context *c, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(HISTORY_MESSAGE_MAX);
+    size_t words_max = (size_t)(c->span / 8 * 3) >> c->squeeze, gap = 0;
+    uint64_t budget = (c->span / 8) >> c->squeeze, used = 0;
     /* The places of the person's words before `start`, oldest first. */
     _cleanup_free_ size_t *at = calloc(c->start + 1, sizeof *at);
     _cleanup_free_ json_t **texts = calloc(c->start + 1, sizeof *texts);
@@ -275,9 +243,34 @@ int context_make_head(struct context *c, struct error *err)
         if (e->counts && e->begins_turn)
             at[n++] = i;
     }
-    words_append(c, at, n, texts, &b);
-    for (size_t i = 0; i < n; i++)
+    if (n > 0)
+        texts[0] = words_read(c, at[0], words_max);
+    for (size_t i = n; i-- > 1;) {
+        texts[i] = words_read(c, at[i], i == n - 1 ? words_max : words_max / 4);
+        size_t length = json_string_length(texts[i]);
+        used += tokens_of_text(length ? json_string_value(texts[i]) : "", length);
+        if (used <= budget || i == n - 1)
+            continue;
         json_decref(texts[i]);
+        texts[i] = NULL;
+        break;
+    }
+    buf_append_str(&b, "[hutch] This conversation is longer than what fits here: its beginning is "
+                       "left out. What the person said in it stands below word for word, and still "
+                       "holds; then comes a summary of what was done. `memory` finds everything "
+                       "else.\n");
+    for (size_t i = 0; i < n; i++) {
+        if (!texts[i]) {
+            gap++;
+            continue;
+        }
+        if (gap > 0)
+            buf_printf(&b, "\n(%zu more messages of the person here: memory has them.)\n", gap);
+        gap = 0;
+        buf_printf(&b, "\n<person turn=\"%u\">\n%s\n</person>\n", history_entry(c->h, at[i])->turn,
+                   json_string_value(texts[i]));
+        json_decref(texts[i]);
+    }
     _cleanup_json_ json_t *cut =
         form_cut(c->summary, strlen(c->summary), most, 0, "of the summary left out");
     _cleanup_buf_ struct buf summary = BUF_INIT(json_string_length(cut) + 100);

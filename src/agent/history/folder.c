@@ -408,14 +408,8 @@ static int listing_add(void *data, const char *name, size_t n_id)
         openat(l->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    if (l->count == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 64;
-        struct history_info *more = realloc(l->list, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        l->list = more;
-        l->cap = cap;
-    }
+    if (!ARRAY_GROW(l->list, l->count, l->cap))
+        return -ENOMEM;
     struct history_info i = {
         .bytes = (uint64_t)st.st_size, .written = st.st_mtime, .totals.cost = -1};
     memcpy(i.id, name, n_id);
@@ -466,25 +460,6 @@ void history_list_free(struct history_info *list, size_t n)
     free(list);
 }
 
-/* ID.patch, ID.json.kept, …: all that begins with the ID and a dot, but the session itself. */
-static int session_remove_companions(const struct history *h)
-{
-    int copy = openat(h->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    size_t n = strlen(h->id);
-    if (!dir) {
-        r = -errno;
-        cleanup_close(&copy);
-        return r;
-    }
-    for (struct dirent *e; (e = readdir(dir));)
-        if (strncmp(e->d_name, h->id, n) == 0 && e->d_name[n] == '.' &&
-            strcmp(e->d_name, h->name) != 0 && unlinkat(h->folder, e->d_name, 0) < 0 && r == 0)
-            r = -errno;
-    closedir(dir);
-    return r;
-}
-
 int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};
@@ -499,13 +474,19 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
     if (r == 0 && (r = history_load(h->fd, h->path, &l, err)) == -EBADMSG)
         error_set(err, EBADMSG,
                   "%s is not a session of hutch and was not removed; delete it with rm", h->path);
-    if (r == 0) {
-        r = session_remove_companions(h);
-        if (r == 0 && unlinkat(h->folder, h->name, 0) < 0)
-            r = -errno;
-        if (r < 0)
-            error_errno(err, -r, "cannot remove %s", h->path);
-    }
+    /* ID.patch, ID.json.kept, …: all that begins with the ID and a dot; the session itself last. */
+    int copy = r == 0 ? openat(h->folder, ".", FOLDER_OPEN) : -1;
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (r == 0 && !dir)
+        r = error_errno(err, errno, "cannot list the sessions");
+    for (struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (strncmp(e->d_name, h->id, strlen(h->id)) == 0 && e->d_name[strlen(h->id)] == '.' &&
+            strcmp(e->d_name, h->name) != 0 && unlinkat(h->folder, e->d_name, 0) < 0)
+            r = error_errno(err, errno, "cannot remove %s", e->d_name);
+    if (dir)
+        closedir(dir);
+    if (r == 0 && unlinkat(h->folder, h->name, 0) < 0)
+        r = error_errno(err, errno, "cannot remove %s", h->path);
     if (r == 0)
         memcpy(ret_id, h->id, sizeof h->id);
     history_close(h);

@@ -77,14 +77,8 @@ int index_add(struct history_index *x, const json_t *message, uint64_t offset, s
     if (i == ARRAY_SIZE(roles) || length > HISTORY_MESSAGE_MAX)
         return -EBADMSG;
     e.role = (enum history_role)i;
-    if (x->count == x->cap) {
-        size_t cap = x->cap ? x->cap * 2 : 64;
-        struct history_entry *more = reallocarray(x->entries, cap, sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        x->entries = more;
-        x->cap = cap;
-    }
+    if (!ARRAY_GROW(x->entries, x->count, x->cap))
+        return -ENOMEM;
     if (e.role == HISTORY_HUTCH)
         e.kind = kind_by_name(json_get_string_or(message, "kind", ""));
     /* Where a turn begins, and how far an undo goes back. */
@@ -416,62 +410,48 @@ static void history_revert_index(struct history *h, const struct index_mark *m)
     index_go_back(&h->index, m);
 }
 
-/* Writes the first messages. The file gets its name when they are in it. */
-static int history_write_first(struct history *h, const struct buf *messages, struct error *err)
-{
-    _cleanup_buf_ struct buf head = BUF_INIT(HISTORY_MESSAGE_MAX);
-    int r = history_put_head(h->head, &head);
-    if (r == 0)
-        r = io_write_at(h->fd, head.data, head.len, 0);
-    if (r == 0)
-        r = io_write_at(h->fd, messages->data, messages->len, head.len);
-    if (r < 0 && ftruncate(h->fd, 0) < 0)
-        r = -errno;
-    if (r < 0)
-        return error_errno(err, -r, "cannot write %s", h->path);
-    r = history_publish(h, err);
-    if (r < 0)
-        return r;
-    h->exists = h->folder_unsynced = true;
-    h->end = head.len;
-    return 0;
-}
-
-/* Writes further messages over what closes the file. */
-static int history_write_next(struct history *h, const struct buf *messages, struct error *err)
-{
-    struct stat st;
-    uint64_t size = h->end + messages->len;
-    /* An editor may have put another file in its place, or written into it. */
-    if (fstat(h->fd, &st) < 0)
-        return error_errno(err, errno, "cannot stat %s", h->path);
-    if (st.st_nlink == 0)
-        return error_set(
-            err, ESTALE,
-            "another program removed or replaced %s: the session cannot be saved; start a new one",
-            h->path);
-    if ((uint64_t)st.st_size != h->size)
-        return error_set(err, ESTALE,
-                         "another program changed %s; resume the session to continue from there",
-                         h->path);
-    int r = io_write_at(h->fd, messages->data, messages->len, h->end);
-    if (r == 0 && size < h->size && ftruncate(h->fd, (off_t)size) < 0)
-        r = -errno;
-    return r < 0 ? error_errno(err, -r, "cannot write %s", h->path) : 0;
-}
-
 /* Writes what was added since the mark. On failure, index and file are as they were. */
 static int history_commit(struct history *h, struct buf *b, const struct index_mark *m,
                           struct error *err)
 {
     size_t n = b->len;
+    struct stat st;
+    _cleanup_buf_ struct buf head = BUF_INIT(HISTORY_MESSAGE_MAX);
     int r = history_put_tail(&h->index.totals, b);
-    if (r < 0)
-        error_set(err, ENOMEM, "out of memory while writing %s", h->path);
-    else
-        r = h->exists ? history_write_next(h, b, err) : history_write_first(h, b, err);
+    if (r == 0 && !h->exists)
+        r = history_put_head(h->head, &head);
     if (r < 0) {
-        struct stat st;
+        error_set(err, ENOMEM, "out of memory while writing %s", h->path);
+    } else if (!h->exists) { /* the file gets its name when its first messages are in it */
+        r = io_write_at(h->fd, head.data, head.len, 0);
+        if (r == 0)
+            r = io_write_at(h->fd, b->data, b->len, head.len);
+        if (r < 0 && ftruncate(h->fd, 0) < 0)
+            r = -errno;
+        r = r < 0 ? error_errno(err, -r, "cannot write %s", h->path) : history_publish(h, err);
+        if (r == 0) {
+            h->exists = h->folder_unsynced = true;
+            h->end = head.len;
+        }
+    } else if (fstat(h->fd, &st) < 0) {
+        r = error_errno(err, errno, "cannot stat %s", h->path);
+    } else if (st.st_nlink == 0) {
+        r = error_set(
+            err, ESTALE,
+            "another program removed or replaced %s: the session cannot be saved; start a new one",
+            h->path);
+    } else if ((uint64_t)st.st_size != h->size) {
+        r = error_set(err, ESTALE,
+                      "another program changed %s; resume the session to continue from there",
+                      h->path);
+    } else {
+        r = io_write_at(h->fd, b->data, b->len, h->end);
+        if (r == 0 && h->end + b->len < h->size && ftruncate(h->fd, (off_t)(h->end + b->len)) < 0)
+            r = -errno;
+        if (r < 0)
+            error_errno(err, -r, "cannot write %s", h->path);
+    }
+    if (r < 0) {
         history_revert_index(h, m);
         /* If even that fails, the next append writes over it; a crash until then tears it. */
         if (r != -ESTALE && h->exists && history_close_file(h) < 0 && fstat(h->fd, &st) == 0)

@@ -40,4 +40,4 @@ struct memory_part {
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
 
 /* memory_search.c: embeds some of the pieces that have no vector yet, where that is configured. */
-int memory_embed_new(struct memory *m, int cancel);
+void memory_embed_new(struct memory *m, int cancel);

@@ -266,80 +266,64 @@ static float *vector_parse(const json_t *numbers, size_t *ret_n)
     return v;
 }
 
-struct batch {
-    sqlite3_int64 docs[BATCH];
-    size_t count;
-    json_t *texts;
-};
-
-/* The next pieces without a vector, the newest first. */
-static int batch_fill(struct memory *m, struct batch *b)
+/* Embeds one batch of the pieces that have no vector yet, the newest first. -ENOENT: all have. */
+static int vectors_embed_batch(struct memory *m, int cancel)
 {
-    _cleanup_stmt_ sqlite3_stmt *s =
+    sqlite3_int64 docs[BATCH];
+    size_t count = 0, n;
+    _cleanup_json_ json_t *texts = json_array(), *vectors = NULL;
+    _cleanup_stmt_ sqlite3_stmt *missing =
         memory_prepare(m,
                        "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors"
                        " WHERE doc = docs.id AND embedder = ?) ORDER BY id DESC LIMIT ?",
                        NULL);
-    b->texts = json_array();
-    if (!s || !b->texts)
+    _cleanup_stmt_ sqlite3_stmt *insert =
+        memory_prepare(m, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", NULL);
+    if (!missing || !insert || !texts)
         return -ENOMEM;
-    sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);
-    sqlite3_bind_int(s, 2, BATCH);
-    while (sqlite3_step(s) == SQLITE_ROW) {
+    sqlite3_bind_text(missing, 1, m->embedder, -1, SQLITE_STATIC);
+    sqlite3_bind_int(missing, 2, BATCH);
+    while (sqlite3_step(missing) == SQLITE_ROW) {
         _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
         _cleanup_json_ json_t *message = NULL;
         struct memory_row row;
         struct memory_part part;
-        sqlite3_int64 doc = sqlite3_column_int64(s, 0);
-        if (memory_row(m, doc, &row) < 0 || memory_message(m, &row, &message) < 0 ||
-            memory_part(message, row.part, &part, &text) < 0 || row.at + row.n > text.len)
-            continue;
-        if (json_array_append_new(b->texts, json_stringn((char *)text.data + row.at, row.n)) == 0)
-            b->docs[b->count++] = doc;
+        docs[count] = sqlite3_column_int64(missing, 0);
+        if (memory_row(m, docs[count], &row) == 0 && memory_message(m, &row, &message) == 0 &&
+            memory_part(message, row.part, &part, &text) == 0 && row.at + row.n <= text.len &&
+            json_array_append_new(texts, json_stringn((char *)text.data + row.at, row.n)) == 0)
+            count++;
     }
-    return b->count ? 0 : -ENOENT;
-}
-
-static int batch_store(struct memory *m, const struct batch *b, const json_t *vectors)
-{
-    _cleanup_stmt_ sqlite3_stmt *s =
-        memory_prepare(m, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", NULL);
-    int r = s && json_array_size(vectors) == b->count ? memory_run(m, "BEGIN IMMEDIATE", NULL)
-                                                      : -EPROTO;
+    if (count == 0)
+        return -ENOENT;
+    int r = model_embed(m->model, m->embedder, texts, cancel, &vectors, NULL);
+    if (r == 0 && json_array_size(vectors) != count)
+        r = -EPROTO;
+    if (r == 0)
+        r = memory_run(m, "BEGIN IMMEDIATE", NULL);
     if (r < 0)
         return r;
-    for (size_t i = 0; r == 0 && i < b->count; i++) {
-        size_t n;
+    for (size_t i = 0; r == 0 && i < count; i++) {
         _cleanup_free_ float *v = vector_parse(json_array_get(vectors, i), &n);
         if (!v) {
             r = -EPROTO;
             break;
         }
-        sqlite3_bind_int64(s, 1, b->docs[i]);
-        sqlite3_bind_text(s, 2, m->embedder, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(s, 3, v, (int)(n * sizeof *v), SQLITE_TRANSIENT);
-        r = sqlite3_step(s) == SQLITE_DONE ? 0 : -EIO;
-        sqlite3_reset(s);
+        sqlite3_bind_int64(insert, 1, docs[i]);
+        sqlite3_bind_text(insert, 2, m->embedder, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(insert, 3, v, (int)(n * sizeof *v), SQLITE_TRANSIENT);
+        r = sqlite3_step(insert) == SQLITE_DONE ? 0 : -EIO;
+        sqlite3_reset(insert);
     }
     memory_run(m, r == 0 ? "COMMIT" : "ROLLBACK", NULL);
     return r;
 }
 
-int memory_embed_new(struct memory *m, int cancel)
+void memory_embed_new(struct memory *m, int cancel)
 {
-    int r = 0;
-    for (size_t done = 0; r == 0 && done < EMBED_MAX; done += BATCH) {
-        struct batch b = {0};
-        json_t *vectors = NULL;
-        r = batch_fill(m, &b);
-        if (r == 0)
-            r = model_embed(m->model, m->embedder, b.texts, cancel, &vectors, NULL);
-        if (r == 0)
-            r = batch_store(m, &b, vectors);
-        json_decref(vectors);
-        json_decref(b.texts);
-    }
-    return r == -ENOENT ? 0 : r;
+    for (size_t done = 0; done < EMBED_MAX; done += BATCH)
+        if (vectors_embed_batch(m, cancel) < 0)
+            return;
 }
 
 /* Inserts a hit into the list of the best ones, if it is good enough. */
