@@ -166,100 +166,48 @@ int blob_make_name(struct blob *b)
     return 0;
 }
 
-/* A regular file. It may shrink or grow while it is read: only what was read counts. */
-static int blob_load_file(int dir, const char *name, uint64_t *budget, struct blob *b)
-{
-    struct stat st;
-    int r = content_open(dir, name, &b->fd);
-    if (r < 0)
-        return r;
-    if (fstat(b->fd, &st) < 0)
-        return -errno;
-    b->mode = st.st_mode & S_IXUSR ? 0100755 : 0100644;
-    b->size = (uint64_t)st.st_size;
-    if (b->size > SHOWN_MAX || b->size > *budget)
-        return -EFBIG;
-    *budget -= b->size;
-    if (b->size <= HELD_MAX) {
-        b->data = malloc((size_t)b->size + 1);
-        ssize_t got = b->data ? io_read_at(b->fd, b->data, (size_t)b->size, 0) : -ENOMEM;
-        if (got < 0)
-            return (int)got;
-        b->size = (uint64_t)got;
-    }
-    return blob_make_name(b);
-}
-
 int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)
 {
     _cleanup_blob_ struct blob b = BLOB_NONE;
     _cleanup_fd_ int dir = -1;
-    struct stat st;
-    int r = beneath_open_parent(root, path, &dir);
     const char *name = relpath_name(path);
-    bool there = r >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    r = 0;
-    if (there && S_ISREG(st.st_mode)) {
-        r = blob_load_file(dir, name, budget, &b);
-    } else if (there && S_ISLNK(st.st_mode)) {
+    struct stat st;
+    if (beneath_open_parent(root, path, &dir) < 0 ||
+        fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        st.st_mode = 0;
+    int r = 0;
+    if (S_ISREG(st.st_mode)) {
+        r = content_open(dir, name, &b.fd);
+        if (r >= 0 && fstat(b.fd, &st) < 0)
+            r = -errno;
+        b.mode = st.st_mode & S_IXUSR ? 0100755 : 0100644;
+        b.size = (uint64_t)st.st_size;
+        if (r >= 0 && (b.size > SHOWN_MAX || b.size > *budget))
+            r = -EFBIG;
+        if (r >= 0)
+            *budget -= b.size;
+        if (r >= 0 && b.size <= HELD_MAX) {
+            /* It may shrink or grow while it is read: only what was read counts. */
+            b.data = malloc((size_t)b.size + 1);
+            ssize_t got = b.data ? io_read_at(b.fd, b.data, (size_t)b.size, 0) : -ENOMEM;
+            r = got < 0 ? (int)got : 0;
+            b.size = got < 0 ? 0 : (uint64_t)got;
+        }
+    } else if (S_ISLNK(st.st_mode)) {
         char *target = NULL;
         r = content_read_link(dir, name, &target);
         b.mode = 0120000;
         b.data = (uint8_t *)target;
         b.size = target ? strlen(target) : 0;
-        if (r >= 0)
-            r = blob_make_name(&b);
     }
+    if (r >= 0 && b.mode)
+        r = blob_make_name(&b);
     if (r == -ENOMEM)
         return r;
-    if (r < 0) {
-        b.omitted = true;
-        b.mode = S_ISLNK(st.st_mode) ? 0120000 : st.st_mode & S_IXUSR ? 0100755 : 0100644;
-    }
+    b.omitted = r < 0;
     *ret = b;
     b = BLOB_NONE;
     return 0;
-}
-
-/* A folder that its owner may not read or change is made accessible: the caller may be its owner
- * and nothing more. */
-static int empty_open_child(int dir, const char *name)
-{
-    struct stat st;
-    int child = openat(dir, name, FOLDER);
-    if (child < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISDIR(st.st_mode) && fchmodat(dir, name, 0700, 0) == 0)
-        child = openat(dir, name, FOLDER);
-    if (child >= 0 && fstat(child, &st) == 0 && (st.st_mode & 0700) != 0700)
-        fchmod(child, 0700);
-    return child;
-}
-
-/* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a
- * negative errno. */
-static int empty_remove_entries(int dir, int *ret_child)
-{
-    _Alignas(struct dirent64) char space[4096];
-    if (lseek(dir, 0, SEEK_SET) < 0)
-        return -errno;
-    for (;;) {
-        ssize_t got = sys_getdents64(dir, space, sizeof space);
-        if (got <= 0)
-            return got < 0 ? -errno : 0;
-        for (ssize_t at = 0; at < got;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(space + at);
-            const char *name = entry->d_name;
-            at += entry->d_reclen;
-            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(dir, name, 0) == 0)
-                continue;
-            if (errno != EISDIR)
-                return -errno;
-            if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-                continue;
-            *ret_child = errno == ENOTEMPTY || errno == EACCES ? empty_open_child(dir, name) : -1;
-            return *ret_child < 0 ? -errno : 1;
-        }
-    }
 }
 
 /* Removes files and empty folders as it meets them, and enters a folder with something in it. After
@@ -267,19 +215,48 @@ static int empty_remove_entries(int dir, int *ret_child)
  * the second try. So it remembers no name. */
 int empty_dir(int top)
 {
+    _Alignas(struct dirent64) char space[4096];
     _cleanup_fd_ int dir = openat(top, ".", FOLDER);
     if (dir < 0)
         return -errno;
     for (size_t depth = 0;;) {
-        int next = -1;
-        int r = empty_remove_entries(dir, &next);
-        if (r < 0 || (r == 0 && depth == 0))
-            return r;
-        if (r == 0)
-            next = openat(dir, "..", FOLDER);
+        int child = -1;
+        ssize_t got = 0;
+        if (lseek(dir, 0, SEEK_SET) < 0)
+            return -errno;
+        while (child < 0 && (got = sys_getdents64(dir, space, sizeof space)) > 0)
+            for (ssize_t at = 0; at < got && child < 0;) {
+                const struct dirent64 *entry = (const struct dirent64 *)(space + at);
+                const char *name = entry->d_name;
+                struct stat st;
+                at += entry->d_reclen;
+                if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+                    unlinkat(dir, name, 0) == 0)
+                    continue;
+                if (errno != EISDIR)
+                    return -errno;
+                if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+                    continue;
+                if (errno != ENOTEMPTY && errno != EACCES)
+                    return -errno;
+                /* A folder that its owner may not read or change is made accessible: the caller may
+                 * be its owner and nothing more. */
+                child = openat(dir, name, FOLDER);
+                if (child < 0 && errno == EACCES &&
+                    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+                    fchmodat(dir, name, 0700, 0) == 0)
+                    child = openat(dir, name, FOLDER);
+                if (child < 0)
+                    return -errno;
+                if (fstat(child, &st) == 0 && (st.st_mode & 0700) != 0700)
+                    fchmod(child, 0700);
+            }
+        if (got < 0 || (child < 0 && depth == 0))
+            return got < 0 ? -errno : 0;
+        depth = child >= 0 ? depth + 1 : depth - 1;
+        int next = child >= 0 ? child : openat(dir, "..", FOLDER);
         if (next < 0)
             return -errno;
-        depth = r ? depth + 1 : depth - 1;
         close(dir);
         dir = next;
     }

@@ -234,19 +234,6 @@ static bool share_link(struct share *s, int from, const char *path, const struct
     return linkat(dir, name, to, name, 0) == 0; /* fails where a file can have no more names */
 }
 
-static void share_write(const struct share *s, int snapshots, unsigned number, const char *tree,
-                        bool mapped)
-{
-    char path[64];
-    struct index_head head = {.mapped = mapped};
-    memcpy(head.magic, MAGIC, sizeof MAGIC);
-    snprintf(path, sizeof path, "%u/%s.index", number, tree);
-    _cleanup_fd_ int fd = openat(snapshots, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || io_write_all(fd, &head, sizeof head) < 0 ||
-        io_write_all(fd, s->made, s->n_made * sizeof *s->made) < 0)
-        unlinkat(snapshots, path, 0);
-}
-
 /* A copy of one overlay. */
 struct copy {
     int root; /* the folder copied to */
@@ -345,33 +332,11 @@ static int copy_leave(struct walk *w, void *data)
     return r < 0 ? error_errno(w->err, -r, "cannot copy the box's files") : 0;
 }
 
-/* Copies the changes of one overlay. Without a folder to copy to there is nothing to do. On failure
- * what was written is removed again. */
-static int copy_overlay(const struct overlay *o, struct copy *c, struct error *err)
-{
-    static const struct walk_ops OPS = {.visit = copy_visit, .leave = copy_leave};
-    if (o->copy < 0 || o->n_layers == 0)
-        return 0;
-    if (c->flatten && o->merged < 0)
-        return error_set(err, EINVAL, "the overlay '%s' has no merged view to flatten", o->name);
-    struct overlay view = *o;
-    if (!c->flatten) { /* the same walk over l0 alone, taken as it is */
-        view.merged = o->layers[0];
-        view.base = -1;
-        view.n_layers = 1;
-    }
-    c->root = o->copy;
-    int r = walk_run(&view, &OPS, c, err);
-    tdestroy(c->links, free);
-    if (r < 0)
-        empty_dir(o->copy);
-    return r;
-}
-
 /* All of a box's snapshots are shown as one folder, /s. */
 int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *request,
                   struct error *err)
 {
+    static const struct walk_ops OPS = {.visit = copy_visit, .leave = copy_leave};
     _cleanup_overlay_ struct overlay root_fs = OVERLAY_INIT;
     struct overlay *const overlays[] = {workspace, &root_fs};
     unsigned number = (unsigned)wire_find_u64(request, WIRE_K_SNAPSHOT, 0);
@@ -386,8 +351,8 @@ int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *
         struct overlay *o = overlays[i];
         _cleanup_(share_close) struct share share = {.previous = -1};
         struct copy c = {.flatten = wire_find_u64(request, WIRE_K_FLATTEN, 0) != 0, .room = &room};
+        char path[64];
         if (number) {
-            char path[64];
             snprintf(path, sizeof path, "%u/%s", number, o->name);
             cleanup_close(&o->copy);
             o->copy = openat(folder, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -396,9 +361,31 @@ int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *
             share_open(&share, folder, previous, o->name);
             c.share = &share;
         }
-        r = copy_overlay(o, &c, err);
-        if (r >= 0 && number)
-            share_write(&share, folder, number, o->name, mapped);
+        if (o->copy < 0 || o->n_layers == 0) /* nothing to copy, or nowhere */
+            continue;
+        if (c.flatten && o->merged < 0)
+            return error_set(err, EINVAL, "the overlay '%s' has no merged view to flatten",
+                             o->name);
+        struct overlay view = *o;
+        if (!c.flatten) { /* the same walk over l0 alone, taken as it is */
+            view.merged = o->layers[0];
+            view.base = -1;
+            view.n_layers = 1;
+        }
+        c.root = o->copy;
+        r = walk_run(&view, &OPS, &c, err);
+        tdestroy(c.links, free);
+        if (r < 0)
+            empty_dir(o->copy);
+        if (r < 0 || !number)
+            continue;
+        struct index_head head = {.mapped = mapped};
+        memcpy(head.magic, MAGIC, sizeof MAGIC);
+        snprintf(path, sizeof path, "%u/%s.index", number, o->name);
+        _cleanup_fd_ int fd = openat(folder, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 || io_write_all(fd, &head, sizeof head) < 0 ||
+            io_write_all(fd, share.made, share.n_made * sizeof *share.made) < 0)
+            unlinkat(folder, path, 0);
     }
     if (r < 0 && workspace->copy >= 0) /* both overlays or none: half a copy is useless */
         empty_dir(workspace->copy);

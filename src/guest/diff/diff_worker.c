@@ -75,50 +75,14 @@ int answer_printf(struct answer *a, const char *fmt, ...)
     return answer_write(a, text, (size_t)n);
 }
 
-/* FETCH, a regular file. Holes are left out: an empty DATA frame with OFFSET says where the next
- * bytes go. */
-static int fetch_send_file(int dir, const char *name, uint64_t *ret_size, struct answer *a)
-{
-    struct stat st;
-    _cleanup_fd_ int fd = -1;
-    int r = content_open(dir, name, &fd);
-    if (r < 0)
-        return r;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    uint64_t size = (uint64_t)st.st_size, end;
-    for (uint64_t sent = 0, offset = 0; offset < size; sent = offset) {
-        r = content_next_data(fd, size, &offset, &end);
-        if (r < 0)
-            return r;
-        if (offset > sent) {
-            answer_begin(a, WIRE_DATA);
-            wire_put_u64(&a->frame, WIRE_K_OFFSET, offset);
-            answer_end(a);
-        }
-        while (offset < end) {
-            char space[CHUNK];
-            size_t want = end - offset < CHUNK ? (size_t)(end - offset) : CHUNK;
-            ssize_t got = io_read_at(fd, space, want, offset);
-            if (got < 0 || (size_t)got < want)
-                return got < 0 ? (int)got : -EIO;
-            if (answer_write(a, space, want) < 0)
-                return a->status;
-            offset += want;
-        }
-    }
-    *ret_size = size;
-    return 0;
-}
-
-/* FETCH: one file or link of the merged view. */
+/* FETCH: one file or link of the merged view. Holes of a file are left out: an empty DATA frame with
+ * OFFSET says where the next bytes go. */
 static int fetch_answer(const struct overlay *t, const struct wire_frame *request, struct answer *a,
                         struct error *err)
 {
     struct wire_field field;
     struct stat st = {0};
-    uint64_t size = 0;
-    _cleanup_fd_ int dir = -1;
+    _cleanup_fd_ int dir = -1, fd = -1;
     _cleanup_free_ char *path = wire_find_str(request, WIRE_K_PATH), *target = NULL;
     if (!wire_find(request, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) ||
         !path)
@@ -129,10 +93,28 @@ static int fetch_answer(const struct overlay *t, const struct wire_frame *reques
     int r = beneath_open_parent(t->merged, path, &dir);
     if (r >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
-    if (r >= 0 && S_ISREG(st.st_mode))
-        r = fetch_send_file(dir, name, &size, a);
-    else if (r >= 0 && S_ISLNK(st.st_mode))
+    if (r >= 0 && S_ISLNK(st.st_mode))
         r = content_read_link(dir, name, &target);
+    if (r >= 0 && S_ISREG(st.st_mode))
+        r = content_open(dir, name, &fd);
+    if (r >= 0 && fd >= 0 && fstat(fd, &st) < 0)
+        r = -errno;
+    uint64_t size = fd >= 0 ? (uint64_t)st.st_size : 0, end;
+    for (uint64_t sent = 0, offset = 0; r >= 0 && offset < size; sent = offset) {
+        r = content_next_data(fd, size, &offset, &end);
+        if (r >= 0 && offset > sent) {
+            answer_begin(a, WIRE_DATA);
+            wire_put_u64(&a->frame, WIRE_K_OFFSET, offset);
+            answer_end(a);
+        }
+        while (r >= 0 && offset < end) {
+            char space[CHUNK];
+            size_t want = end - offset < CHUNK ? (size_t)(end - offset) : CHUNK;
+            ssize_t got = io_read_at(fd, space, want, offset);
+            r = got < 0 ? (int)got : (size_t)got < want ? -EIO : answer_write(a, space, want);
+            offset += want;
+        }
+    }
     if (r < 0)
         return error_errno(err, -r, "cannot read the changed file");
     answer_begin(a, WIRE_RESULT);

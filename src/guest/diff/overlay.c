@@ -178,12 +178,6 @@ static int walk_enter(struct walk *w, const char *name)
     return walk_read_level(w);
 }
 
-static void level_free(struct walk_level *l)
-{
-    buf_free(&l->names);
-    free(l->at);
-}
-
 static int walk_leave(struct walk *w)
 {
     for (size_t i = 0; i < w->n_sides; i++) {
@@ -196,7 +190,8 @@ static int walk_leave(struct walk *w)
         close(c->fd);
         *c = (struct walk_cursor){.fd = fd, .depth = w->depth - 1};
     }
-    level_free(&w->levels[w->depth]);
+    buf_free(&w->levels[w->depth].names);
+    free(w->levels[w->depth].at);
     w->depth--;
     /* Other programs may move the base's folders; then ".." is not where the walk came from. */
     const struct walk_level *l = &w->levels[w->depth];
@@ -241,8 +236,10 @@ static void walk_free(struct walk *w)
 {
     for (size_t i = 0; i < w->n_sides; i++)
         cleanup_close(&w->sides[i].fd);
-    for (size_t i = 0; w->levels && i <= w->depth; i++)
-        level_free(&w->levels[i]);
+    for (size_t i = 0; w->levels && i <= w->depth; i++) {
+        buf_free(&w->levels[i].names);
+        free(w->levels[i].at);
+    }
     free(w->levels);
     buf_free(&w->path);
 }

@@ -25,7 +25,7 @@ struct edit_job {
     size_t count;
     struct stat st;
     struct buf before, after;
-    size_t failed;     /* the edit that could not be made, from 1 */
+    size_t failed;     /* the edit that is being made, or could not be made, from 1 */
     uint64_t replaced; /* places, of all edits */
     bool endings;      /* line endings were adapted to those of the file */
     struct edit_match match;
@@ -56,7 +56,7 @@ static int edit_receive(struct edit_job *j, struct error *err)
         else if (f.key == WIRE_K_NEW_SIZE)
             j->edits[j->count++] = (struct edit){.old = {.n = old_size}, .new = {.n = number}};
     }
-    int r = file_receive(j->c, &j->texts);
+    int r = file_receive(j->c, &j->texts, -1, NULL);
     if (r == -ENOBUFS)
         return error_set(err, E2BIG, "the texts of the edits have more than %u MiB",
                          TEXTS_MAX >> 20);
@@ -82,54 +82,6 @@ static int edit_receive(struct edit_job *j, struct error *err)
         if (r < 0)
             return j->count == 1 ? r : error_wrap(err, "edit %zu of %zu", i + 1, j->count);
     }
-    return 0;
-}
-
-static int edit_read_file(struct edit_job *j, struct error *err)
-{
-    _cleanup_fd_ int fd = -1;
-    const char *name;
-    int r = file_open_regular(j->c, &fd, &j->st, err);
-    if (r < 0)
-        return r;
-    r = io_read_all(fd, &j->before);
-    if (r == -ENOBUFS)
-        return error_set(err, EFBIG,
-                         "%.400s: has more than %u MiB: edit it with a program, in bash",
-                         j->c->path, EDIT_TEXT_MAX >> 20);
-    if (r < 0)
-        return file_error(j->c, -r, j->c->path, err);
-    enum filekind kind =
-        j->before.len ? filekind_of(j->before.data, j->before.len, &name) : FILEKIND_TEXT;
-    if (kind == FILEKIND_UTF16LE || kind == FILEKIND_UTF16BE)
-        return error_set(err, EILSEQ,
-                         "%.400s: is UTF-16, which edit_file does not edit: convert it with iconv, "
-                         "in bash",
-                         j->c->path);
-    return 0;
-}
-
-/* Makes one edit after the other, each in what the one before it left. */
-static int edit_make_all(struct edit_job *j)
-{
-    struct span text = span_of(&j->before);
-    for (size_t i = 0; i < j->count; i++) {
-        struct buf next = BUF_INIT(EDIT_TEXT_MAX);
-        j->failed = i + 1;
-        int r = edit_apply(text, &j->edits[i], &next, &j->match);
-        if (r < 0) {
-            buf_free(&next);
-            if (r == -ENOENT)
-                edit_explain(text, &j->edits[i], &j->why, &j->nearest);
-            return r;
-        }
-        j->replaced += j->match.count;
-        j->endings |= j->match.endings;
-        buf_free(&j->after);
-        j->after = next;
-        text = span_of(&j->after);
-    }
-    j->failed = 0;
     return 0;
 }
 
@@ -319,6 +271,8 @@ static int edit_answer_refused(struct edit_job *j, int r)
 int file_edit(struct file_call *c, struct error *err)
 {
     static struct edit_job j;
+    _cleanup_fd_ int fd = -1;
+    const char *name;
     j = (struct edit_job){.c = c,
                           .texts = BUF_INIT(TEXTS_MAX),
                           .before = BUF_INIT(EDIT_TEXT_MAX),
@@ -326,18 +280,46 @@ int file_edit(struct file_call *c, struct error *err)
                           .why = BUF_INIT(EDIT_EXPLAIN_MAX)};
     int r = edit_receive(&j, err);
     if (r >= 0)
-        r = edit_read_file(&j, err);
+        r = file_open_regular(c, &fd, &j.st, err);
     if (r < 0)
         return r;
-    r = edit_make_all(&j);
-    if (r == -ENOENT || r == -ENOTUNIQ)
-        return edit_answer_refused(&j, r);
-    if (r == -E2BIG)
-        return error_set(err, EFBIG, "%.400s: would have more than %u MiB", c->path,
+    r = io_read_all(fd, &j.before);
+    if (r == -ENOBUFS)
+        return error_set(err, EFBIG,
+                         "%.400s: has more than %u MiB: edit it with a program, in bash", c->path,
                          EDIT_TEXT_MAX >> 20);
     if (r < 0)
-        return error_errno(err, -r, "%.400s", c->path);
-    if (!span_same(span_of(&j.before), span_of(&j.after)))
+        return file_error(c, -r, c->path, err);
+    enum filekind kind =
+        j.before.len ? filekind_of(j.before.data, j.before.len, &name) : FILEKIND_TEXT;
+    if (kind == FILEKIND_UTF16LE || kind == FILEKIND_UTF16BE)
+        return error_set(err, EILSEQ,
+                         "%.400s: is UTF-16, which edit_file does not edit: convert it with iconv, "
+                         "in bash",
+                         c->path);
+
+    /* One edit after the other, each in what the one before it left. */
+    struct span before = span_of(&j.before), text = before;
+    for (j.failed = 1; j.failed <= j.count; j.failed++) {
+        const struct edit *e = &j.edits[j.failed - 1];
+        struct buf next = BUF_INIT(EDIT_TEXT_MAX);
+        r = edit_apply(text, e, &next, &j.match);
+        if (r == -ENOENT)
+            edit_explain(text, e, &j.why, &j.nearest);
+        if (r == -ENOENT || r == -ENOTUNIQ)
+            return edit_answer_refused(&j, r);
+        if (r == -E2BIG)
+            return error_set(err, EFBIG, "%.400s: would have more than %u MiB", c->path,
+                             EDIT_TEXT_MAX >> 20);
+        if (r < 0)
+            return error_errno(err, -r, "%.400s", c->path);
+        j.replaced += j.match.count;
+        j.endings |= j.match.endings;
+        buf_free(&j.after);
+        j.after = next;
+        text = span_of(&j.after);
+    }
+    if (!span_same(before, text))
         r = edit_write_file(&j, err);
     if (r == -EBUSY || r == -ETXTBSY)
         return edit_answer_refused(&j, r);

@@ -278,46 +278,26 @@ int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, str
     return 0;
 }
 
-/* The next DATA frame after the request: 1 with its bytes, 0 if it was the last. */
-static int file_next_data(struct file_call *c, struct wire_field *ret)
-{
-    struct wire_frame f;
-    int r = wire_read(c->in, &f);
-    if (r <= 0 || f.type != WIRE_DATA)
-        return -EPROTO;
-    if (!wire_find(&f, WIRE_K_DATA, ret))
-        *ret = (struct wire_field){0};
-    return !wire_find_u64(&f, WIRE_K_EOF, 0);
-}
-
-int file_receive(struct file_call *c, struct buf *b)
-{
-    int more;
-    do {
-        struct wire_field data = {0};
-        more = file_next_data(c, &data);
-        if (more >= 0)
-            buf_append(b, data.data, data.size);
-    } while (more > 0);
-    return more < 0 ? more : b->failed ? -ENOBUFS : 0;
-}
-
-int file_receive_to(struct file_call *c, int fd, uint64_t *ret_size)
+int file_receive(struct file_call *c, struct buf *b, int fd, uint64_t *ret_size)
 {
     uint64_t size = 0;
-    int more, failed = 0;
-    do {
+    int failed = 0;
+    for (bool more = true; more;) {
+        struct wire_frame f;
         struct wire_field data = {0};
-        more = file_next_data(c, &data);
-        if (more >= 0 && fd >= 0 && failed == 0)
+        if (wire_read(c->in, &f) <= 0 || f.type != WIRE_DATA)
+            return -EPROTO;
+        wire_find(&f, WIRE_K_DATA, &data);
+        if (b)
+            buf_append(b, data.data, data.size);
+        if (fd >= 0 && failed == 0)
             failed = io_write_all(fd, data.data, data.size);
         size += data.size;
-    } while (more > 0);
-    if (more < 0 || failed < 0)
-        return more < 0 ? more : failed;
+        more = !wire_find_u64(&f, WIRE_K_EOF, 0);
+    }
     if (ret_size)
         *ret_size = size;
-    return 0;
+    return b && b->failed ? -ENOBUFS : failed;
 }
 
 void file_put_stat(struct buf *b, const struct stat *st)

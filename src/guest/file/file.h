@@ -60,11 +60,10 @@ int file_error(struct file_call *c, int code, const char *path, struct error *er
 /* -EINVAL, or -EISDIR, with a message unless the mode is a regular file's. */
 int file_need_regular(const char *path, mode_t mode, struct error *err);
 
-/* All DATA frames into a buffer, or into a file (-1: they are dropped). They are read to their end
- * also after a failure, so that the host can send them whole before it reads the answer. -ENOBUFS
- * if they do not fit, -EPROTO if they are malformed. */
-int file_receive(struct file_call *c, struct buf *b);
-int file_receive_to(struct file_call *c, int fd, uint64_t *ret_size);
+/* All DATA frames after the request into a buffer or a file, if they are given (NULL, -1). They are
+ * read to their end also after a failure, so that the host can send them whole before it reads the
+ * answer. -ENOBUFS if they do not fit, -EPROTO if they are malformed. */
+int file_receive(struct file_call *c, struct buf *b, int fd, uint64_t *ret_size);
 
 /* A DATA frame. */
 void file_put_data(struct buf *b, const void *data, size_t n);

@@ -273,7 +273,6 @@ int line_scan(struct line_source *s, const struct line_want *want, struct buf *o
 /* One file that was opened. */
 struct lines_call {
     struct file_call *c;
-    int fd;
     struct stat st;
     struct line_source source;
     enum filekind kind;
@@ -352,31 +351,16 @@ static int lines_answer_image(struct lines_call *f, struct error *err)
     return lines_answer_kind(f);
 }
 
-/* The lines of a copy in UTF-8. */
-static int lines_answer_utf16(struct lines_call *f, struct error *err)
-{
-    _cleanup_buf_ struct buf raw = BUF_INIT(UTF16_MAX), text = BUF_INIT(2 * (size_t)UTF16_MAX);
-    int r = io_read_all(f->fd, &raw);
-    if (r == -ENOBUFS)
-        return lines_answer_kind(f);
-    if (r >= 0)
-        r = utf16_append(&text, raw.data, raw.len, f->kind == FILEKIND_UTF16BE);
-    if (r < 0)
-        return file_error(f->c, -r, f->c->path, err);
-    f->source = (struct line_source){.fd = -1, .text = text.data, .size = text.len};
-    return lines_answer_text(f, err);
-}
-
 int file_lines(struct file_call *c, struct error *err)
 {
     static uint8_t block[LINE_SOURCE_BLOCK];
+    _cleanup_buf_ struct buf raw = BUF_INIT(UTF16_MAX), text = BUF_INIT(2 * (size_t)UTF16_MAX);
     _cleanup_fd_ int fd = -1;
     struct lines_call f = {.c = c, .name = "text"};
     const uint8_t *head = NULL;
     int r = file_open_regular(c, &fd, &f.st, err);
     if (r < 0)
         return r;
-    f.fd = fd;
     f.source = (struct line_source){.fd = fd, .block = block};
     ssize_t n = line_source_at(&f.source, 0, &head);
     if (n < 0)
@@ -388,8 +372,16 @@ int file_lines(struct file_call *c, struct error *err)
     case FILEKIND_BINARY:
         return lines_answer_kind(&f);
     case FILEKIND_UTF16LE:
-    case FILEKIND_UTF16BE:
-        return lines_answer_utf16(&f, err);
+    case FILEKIND_UTF16BE: /* the lines of a copy in UTF-8 */
+        r = io_read_all(fd, &raw);
+        if (r == -ENOBUFS)
+            return lines_answer_kind(&f);
+        if (r >= 0)
+            r = utf16_append(&text, raw.data, raw.len, f.kind == FILEKIND_UTF16BE);
+        if (r < 0)
+            return file_error(c, -r, c->path, err);
+        f.source = (struct line_source){.fd = -1, .text = text.data, .size = text.len};
+        return lines_answer_text(&f, err);
     default:
         return lines_answer_text(&f, err);
     }

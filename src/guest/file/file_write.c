@@ -126,28 +126,12 @@ struct written {
     mode_t mode;
 };
 
-static int write_replace(struct file_call *c, const struct write_target *p, struct written *w)
-{
-    char name[TEMPORARY_NAME_MAX];
-    _cleanup_fd_ int fd = -1;
-    int r = temporary_open(p->dir, name, &fd);
-    int received = file_receive_to(c, fd, &w->size);
-    if (r < 0)
-        return r;
-    r = received;
-    if (r >= 0 && (fchmod(fd, w->mode) < 0 || sys_renameat2(p->dir, name, p->dir, p->name, 0) < 0))
-        r = -errno;
-    if (r < 0)
-        unlinkat(p->dir, name, 0);
-    return r;
-}
-
 static int write_append(struct file_call *c, const struct write_target *p, struct written *w)
 {
     _cleanup_buf_ struct buf content = BUF_INIT(APPEND_MAX);
     _cleanup_fd_ int fd = -1;
     struct stat st = {0};
-    int r = file_receive(c, &content);
+    int r = file_receive(c, &content, -1, NULL);
     if (r < 0)
         return r;
     /* The file as it is now: it may have been replaced since it was examined. */
@@ -178,7 +162,7 @@ int file_write(struct file_call *c, struct error *err)
     if (r >= 0)
         r = write_target_need_writable(&p, c->path, err);
     if (r < 0) {
-        file_receive_to(c, -1, NULL);
+        file_receive(c, NULL, -1, NULL);
         return r;
     }
     w.mode = p.exists ? p.st.st_mode & 07777
@@ -186,7 +170,20 @@ int file_write(struct file_call *c, struct error *err)
     if (wire_find_u64(&c->request, WIRE_K_EXECUTABLE, 0)) /* for everyone who may read it */
         w.mode |= (w.mode & 0444) >> 2;
     bool appends = wire_find_u64(&c->request, WIRE_K_APPEND, 0) != 0;
-    r = appends && p.exists ? write_append(c, &p, &w) : write_replace(c, &p, &w);
+    if (appends && p.exists) {
+        r = write_append(c, &p, &w);
+    } else {
+        char name[TEMPORARY_NAME_MAX];
+        _cleanup_fd_ int fd = -1;
+        r = temporary_open(p.dir, name, &fd);
+        int received = file_receive(c, NULL, fd, &w.size);
+        bool made = r >= 0;
+        r = made ? received : r;
+        if (r >= 0 && (fchmod(fd, w.mode) < 0 || sys_renameat2(p.dir, name, p.dir, p.name, 0) < 0))
+            r = -errno;
+        if (r < 0 && made)
+            unlinkat(p.dir, name, 0);
+    }
     if (r == -ENOBUFS)
         return error_set(err, E2BIG, "%.400s: more than %u MiB cannot be appended at once", c->path,
                          APPEND_MAX >> 20);

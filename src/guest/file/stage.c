@@ -84,7 +84,7 @@ static int put_file(struct file_call *c, int dir, const char *name, mode_t mode)
     char fresh[TEMPORARY_NAME_MAX];
     _cleanup_fd_ int fd = -1;
     int r = temporary_open(dir, fresh, &fd);
-    int received = file_receive_to(c, fd, NULL);
+    int received = file_receive(c, NULL, fd, NULL);
     if (r < 0 || received == -EPROTO)
         return received == -EPROTO ? received : r;
     r = received;
@@ -100,17 +100,6 @@ static int put_file(struct file_call *c, int dir, const char *name, mode_t mode)
     return r;
 }
 
-static int put_folder(int above, const char *name, mode_t mode)
-{
-    _cleanup_fd_ int dir = openat(above, name, LOOK);
-    if (dir < 0) {
-        int r = put_remove(above, name);
-        if (r < 0 || mkdirat(above, name, 0700) < 0 || (dir = openat(above, name, LOOK)) < 0)
-            return r < 0 ? r : -errno;
-    }
-    return put_chmod(dir, mode);
-}
-
 /* One ENTRY of PUT. -EPROTO if it is malformed. */
 static int put_entry(struct file_call *c, const struct wire_frame *f, char *path)
 {
@@ -122,7 +111,7 @@ static int put_entry(struct file_call *c, const struct wire_frame *f, char *path
     struct stat st;
     int r = put_open_parent(c->root, path, !gone, &dir);
     if (r != 0) {
-        int received = is_file ? file_receive_to(c, -1, NULL) : 0;
+        int received = is_file ? file_receive(c, NULL, -1, NULL) : 0;
         return received < 0 ? received : r;
     }
     /* A folder that the agent made read-only must not keep its own earlier state out. */
@@ -138,8 +127,16 @@ static int put_entry(struct file_call *c, const struct wire_frame *f, char *path
         r = target ? put_remove(dir, name) : -EPROTO;
         if (r == 0 && symlinkat(target, dir, name) < 0)
             r = -errno;
+    } else if (S_ISDIR(mode)) {
+        _cleanup_fd_ int folder = openat(dir, name, LOOK);
+        r = folder < 0 ? put_remove(dir, name) : 0;
+        if (r == 0 && folder < 0 &&
+            (mkdirat(dir, name, 0700) < 0 || (folder = openat(dir, name, LOOK)) < 0))
+            r = -errno;
+        if (r == 0)
+            r = put_chmod(folder, mode & 0777);
     } else {
-        r = S_ISDIR(mode) ? put_folder(dir, name, mode & 0777) : -EINVAL;
+        r = -EINVAL;
     }
     if (unlocked)
         put_chmod(dir, st.st_mode & 07777);
@@ -378,16 +375,6 @@ static int stage_put_file(struct stage *s, int dir, const char *name, const stru
     return r;
 }
 
-static int stage_put_link(int dir, const char *name, const struct wire_frame *f, bool *ret_differs)
-{
-    _cleanup_free_ char *target = wire_find_str(f, WIRE_K_DATA), *there = NULL;
-    if (!target || !*target || strlen(target) >= PATH_MAX)
-        return -EINVAL;
-    *ret_differs = content_read_link(dir, name, &there) < 0 || strcmp(there, target) != 0;
-    int r = *ret_differs ? stage_remove(dir, name) : 0;
-    return *ret_differs && r == 0 && symlinkat(target, dir, name) < 0 ? -errno : r;
-}
-
 /* The file or link of one ENTRY, whose path must sort after the one before. */
 static int stage_put(struct stage *s, const struct wire_frame *f, struct error *err)
 {
@@ -405,13 +392,22 @@ static int stage_put(struct stage *s, const struct wire_frame *f, struct error *
     if (count && strcmp(s->files.items[count - 1], path) >= 0)
         return error_set(err, EINVAL, "%.400s: the files to stage do not come in order", path);
 
-    bool differs = false, existed = false, missed = false;
+    _cleanup_free_ char *target = NULL, *there = NULL;
+    bool differs = false, existed = false, missed = false, link = false;
     r = stage_open_parent(s, s->call->root_path, path, true, &dir);
     if (r == 0) {
         existed = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-        r = S_ISLNK((mode_t)wire_find_u64(f, WIRE_K_MODE, 0))
-                ? stage_put_link(dir, name, f, &differs)
-                : stage_put_file(s, dir, name, f, &differs);
+        link = S_ISLNK((mode_t)wire_find_u64(f, WIRE_K_MODE, 0));
+        r = link ? 0 : stage_put_file(s, dir, name, f, &differs);
+    }
+    if (r == 0 && link) {
+        target = wire_find_str(f, WIRE_K_DATA);
+        r = target && *target && strlen(target) < PATH_MAX ? 0 : -EINVAL;
+        differs = r == 0 && (content_read_link(dir, name, &there) < 0 || strcmp(there, target));
+        if (differs)
+            r = stage_remove(dir, name);
+        if (differs && r == 0 && symlinkat(target, dir, name) < 0)
+            r = -errno;
     }
     if (r < 0)
         return error_errno(err, -r, "cannot stage %.400s", path);

@@ -13,41 +13,38 @@
 #include "relpath.h"
 #include "banned.h"
 
-/* The byte that an escape of C means, moving *s behind it; -EINVAL if it is none. */
-static int name_unescape(struct slice *s)
-{
-    static const char NAMED[] = "a\ab\bt\tn\nv\vf\fr\r\"\"\\\\";
-    int value = 0;
-    for (const char *p = NAMED; s->size && *p; p += 2)
-        if (*p == s->at[0]) {
-            *s = slice_skip(*s, 1);
-            return (unsigned char)p[1];
-        }
-    for (size_t i = 0; i < 3; i++) {
-        if (i >= s->size || s->at[i] < '0' || s->at[i] > '7')
-            return -EINVAL;
-        value = value * 8 + (s->at[i] - '0');
-    }
-    *s = slice_skip(*s, 3);
-    return value > 0 && value < 256 ? value : -EINVAL;
-}
-
 /* The name between quotes at the start of *s, moving *s behind it. */
 static int name_unquote(struct slice *s, char **ret)
 {
+    static const char NAMED[] = "a\ab\bt\tn\nv\vf\fr\r\"\"\\\\";
     _cleanup_buf_ struct buf b = BUF_INIT(RELPATH_MAX);
-    for (*s = slice_skip(*s, 1); s->size && s->at[0] != '"';) {
-        int c = (unsigned char)s->at[0];
-        *s = slice_skip(*s, 1);
-        if (c == '\\')
-            c = name_unescape(s);
-        if (c <= 0)
+    size_t i = 1;
+    for (; i < s->size && s->at[i] != '"'; i++) {
+        int c = (unsigned char)s->at[i];
+        if (c == '\\') { /* an escape of C: a letter, or three octal digits */
+            const char *named = NAMED;
+            i++;
+            while (i < s->size && *named && *named != s->at[i])
+                named += 2;
+            c = i < s->size ? (unsigned char)*named : 0;
+            if (c) {
+                c = (unsigned char)named[1];
+            } else {
+                for (size_t end = i + 3; i < end; i++) {
+                    if (i >= s->size || s->at[i] < '0' || s->at[i] > '7')
+                        return -EINVAL;
+                    c = c * 8 + (s->at[i] - '0');
+                }
+                i--;
+            }
+        }
+        if (c == 0 || c > 255)
             return -EINVAL;
         buf_append(&b, &(char){(char)c}, 1);
     }
-    if (s->size == 0 || b.len == 0 || b.failed)
+    if (i >= s->size || b.len == 0 || b.failed)
         return -EINVAL;
-    *s = slice_skip(*s, 1);
+    *s = slice_skip(*s, i + 1);
     *ret = strndup((const char *)b.data, b.len);
     return *ret ? 0 : -ENOMEM;
 }
@@ -227,31 +224,25 @@ static bool has_letter_prefix(const char *s)
     return s && s[0] && strchr("abciow", s[0]) && s[1] == '/' && s[2];
 }
 
-enum prefix { PREFIX_NONE, PREFIX_CERTAIN, PREFIX_POSSIBLE };
-
-/* Do the names have a first component that is not part of the path? */
-static enum prefix find_prefix(const struct diff_names *n)
-{
-    if (n->same)
-        return PREFIX_NONE;
-    if (!n->old || !n->new)
-        return has_letter_prefix(n->old ? n->old : n->new) ? PREFIX_CERTAIN : PREFIX_NONE;
-    if (strcmp(n->old, n->new) == 0)
-        return has_letter_prefix(n->old) ? PREFIX_POSSIBLE : PREFIX_NONE;
-    const char *x = strip_components(n->old, 1), *y = strip_components(n->new, 1);
-    bool same_behind = x && y && strcmp(x, y) == 0;
-    return same_behind || (has_letter_prefix(n->old) && has_letter_prefix(n->new)) ? PREFIX_CERTAIN
-                                                                                   : PREFIX_NONE;
-}
-
 /* The path that a name means: of the two ways to read it, the more likely one, unless only the
  * other one exists in the tree. */
 static int resolve_name(const char *name, const struct diff_names *n, const struct patch_options *o,
                         struct worktree *w, char **ret, struct error *err)
 {
     _cleanup_free_ char *whole = NULL, *cut = NULL;
-    enum prefix prefix = find_prefix(n);
-    int strip = o->strip >= 0 ? o->strip : prefix != PREFIX_NONE;
+    /* Do the names have a first component that is not part of the path? Certainly if they differ in
+     * it alone, or both have one of git's; perhaps if they are the same and have one. */
+    bool certain = false, possible = false;
+    if (!n->same && n->old && n->new &&strcmp(n->old, n->new) == 0) {
+        possible = has_letter_prefix(n->old);
+    } else if (!n->same && n->old && n->new) {
+        const char *x = strip_components(n->old, 1), *y = strip_components(n->new, 1);
+        certain = (x && y && strcmp(x, y) == 0) ||
+                  (has_letter_prefix(n->old) && has_letter_prefix(n->new));
+    } else if (!n->same) {
+        certain = has_letter_prefix(n->old ? n->old : n->new);
+    }
+    int strip = o->strip >= 0 ? o->strip : certain || possible;
     const char *stripped = strip_components(name, strip);
     if (o->strip >= 0) {
         if (!stripped)
@@ -263,7 +254,7 @@ static int resolve_name(const char *name, const struct diff_names *n, const stru
     int s = strip && stripped ? path_make(stripped, o, &cut, r < 0 ? &dropped : err) : -ENOENT;
     if (r < 0 && s < 0)
         return r;
-    bool use_cut = prefix == PREFIX_CERTAIN ? cut != NULL : whole == NULL;
+    bool use_cut = certain ? cut != NULL : whole == NULL;
     const char *one = use_cut ? cut : whole, *other = use_cut ? whole : cut;
     if (other && !worktree_exists(w, one) && worktree_exists(w, other))
         use_cut = !use_cut;

@@ -239,35 +239,27 @@ static int hunk_add_lines(struct diff *d, struct cursor *c, size_t n, struct err
     return r;
 }
 
-static bool hunk_parse_number(struct slice *s, uint32_t *ret)
-{
-    uint32_t v = 0;
-    size_t n = 0;
-    for (; n < s->size && s->at[n] >= '0' && s->at[n] <= '9'; n++) {
-        v = v * 10 + (uint32_t)(s->at[n] - '0');
-        if (v > LINE_NUMBER_MAX)
-            return false;
-    }
-    *s = slice_skip(*s, n);
-    *ret = v;
-    return n > 0;
-}
-
 /* "-12,3" or "-12". */
 static bool hunk_parse_range(struct slice *s, char sign, uint32_t *line, uint32_t *count)
 {
     struct slice at = slice_trim(*s);
-    if (at.size == 0 || at.at[0] != sign)
-        return false;
-    at = slice_skip(at, 1);
-    *count = 1;
-    if (!hunk_parse_number(&at, line))
-        return false;
-    if (at.size && at.at[0] == ',') {
-        at = slice_skip(at, 1);
-        if (!hunk_parse_number(&at, count))
+    uint32_t numbers[2] = {0, 1};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = 1;
+        uint32_t v = 0;
+        if (at.size == 0 || at.at[0] != (i ? ',' : sign))
             return false;
+        for (; n < at.size && at.at[n] >= '0' && at.at[n] <= '9' && v <= LINE_NUMBER_MAX; n++)
+            v = v * 10 + (uint32_t)(at.at[n] - '0');
+        if (n == 1 || v > LINE_NUMBER_MAX)
+            return false;
+        numbers[i] = v;
+        at = slice_skip(at, n);
+        if (at.size == 0 || at.at[0] != ',')
+            break;
     }
+    *line = numbers[0];
+    *count = numbers[1];
     *s = at;
     return true;
 }
@@ -498,20 +490,6 @@ static bool is_binary_notice(struct slice s)
            memcmp(s.at + s.size - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
-/* Are the names of the --- and +++ lines at the cursor among those of the file's first line? */
-static bool sides_name_file(const struct cursor *c, const struct diff_file *f)
-{
-    const struct slice sides[] = {cursor_line(c), cursor_line_after(c)};
-    for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
-        struct slice name = slice_skip(sides[i], 4);
-        const char *tab = memchr(name.at, '\t', name.size);
-        name.size = tab ? (size_t)(tab - name.at) : name.size;
-        if (name.size && memmem(f->git_names.at, f->git_names.size, name.at, name.size))
-            return true;
-    }
-    return false;
-}
-
 /* A file that begins with `diff --git`: its headers, then its content. */
 static int parse_git_file(struct diff *d, struct cursor *c, struct error *err)
 {
@@ -532,8 +510,15 @@ static int parse_git_file(struct diff *d, struct cursor *c, struct error *err)
     struct slice s = cursor_line(c);
     if (cursor_at_names(c)) {
         /* A rename, mode or empty file needs no content: these may be the names of another file. */
-        bool complete = f->kind != DIFF_MODIFY || f->old_mode != f->new_mode;
-        if (complete && !sides_name_file(c, f))
+        bool complete = f->kind != DIFF_MODIFY || f->old_mode != f->new_mode, named = false;
+        const struct slice sides[] = {cursor_line(c), cursor_line_after(c)};
+        for (size_t i = 0; i < ARRAY_SIZE(sides) && !named; i++) {
+            struct slice name = slice_skip(sides[i], 4);
+            const char *tab = memchr(name.at, '\t', name.size);
+            name.size = tab ? (size_t)(tab - name.at) : name.size;
+            named = name.size && memmem(f->git_names.at, f->git_names.size, name.at, name.size);
+        }
+        if (complete && !named)
             return 0;
         r = parse_sides(f, c, err);
         return r < 0 ? r : hunks_parse(d, c, err);

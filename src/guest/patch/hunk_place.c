@@ -242,12 +242,6 @@ static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned f
     return -1;
 }
 
-/* The line that a header names, from 0; patch names the line before if there are no lines. */
-static int64_t header_line(uint32_t line, size_t count)
-{
-    return (int64_t)line + (count == 0) - 1;
-}
-
 /* Finds the place of p->pattern and notes it. False with p->why if it has none. */
 static bool place_hunk(struct placer *p)
 {
@@ -256,7 +250,8 @@ static bool place_hunk(struct placer *p)
     bool first_hunk = p->n_placed == 0 && p->result.failures == 0;
     size_t context = t->before > t->behind ? t->before : t->behind;
     unsigned most = p->call->fuzz < context ? p->call->fuzz : (unsigned)context;
-    int64_t first = header_line(h->old_line, t->n_old), at = -1;
+    /* patch names the line before if there are no lines. */
+    int64_t first = (int64_t)h->old_line + (t->n_old == 0) - 1, at = -1;
     unsigned fuzz = 0;
     for (;; fuzz++) {
         size_t head = fuzz + t->before > context ? fuzz + t->before - context : 0;
@@ -268,7 +263,8 @@ static bool place_hunk(struct placer *p)
         /* A first hunk that matches turned around, sooner than as it is, was applied before. */
         if (first_hunk && h->numbered) {
             hunk_lines_swap(t);
-            bool applied = locate_numbered(p, header_line(h->new_line, t->n_old), fuzz) >= 0;
+            int64_t new_first = (int64_t)h->new_line + (t->n_old == 0) - 1;
+            bool applied = locate_numbered(p, new_first, fuzz) >= 0;
             hunk_lines_swap(t);
             if (applied) {
                 p->why = PLACE_APPLIED;

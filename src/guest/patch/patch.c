@@ -531,22 +531,6 @@ static void send_reject(void *data, const struct patch_reject *r)
     file_send(c);
 }
 
-static int send_outcome(struct file_call *c, const struct patch_outcome *o)
-{
-    size_t at = wire_begin(&c->out, WIRE_ENTRY);
-    wire_put_str(&c->out, WIRE_K_PATH, o->path);
-    wire_put_u64(&c->out, WIRE_K_KIND, o->kind);
-    if (o->from)
-        wire_put_str(&c->out, WIRE_K_FROM, o->from);
-    wire_put_u64(&c->out, WIRE_K_HUNKS, o->hunks);
-    wire_put_u64(&c->out, WIRE_K_SHIFT, (uint64_t)o->offset);
-    wire_put_u64(&c->out, WIRE_K_FUZZ, o->fuzz);
-    wire_put_u64(&c->out, WIRE_K_ADDED, o->added);
-    wire_put_u64(&c->out, WIRE_K_REMOVED, o->removed);
-    wire_end(&c->out, at);
-    return file_send(c);
-}
-
 int patch_serve(struct file_call *c, struct error *err)
 {
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_SIZE_MAX);
@@ -562,7 +546,7 @@ int patch_serve(struct file_call *c, struct error *err)
         .ignore_space = wire_find_u64(q, WIRE_K_SPACE, 0),
     };
     bool check = wire_find_u64(q, WIRE_K_CHECK, 0);
-    int r = file_receive(c, &diff);
+    int r = file_receive(c, &diff, -1, NULL);
     if (r == -ENOBUFS)
         return error_set(err, E2BIG,
                          "nothing was changed: the diff is larger than %u MiB: apply it in parts",
@@ -581,7 +565,19 @@ int patch_serve(struct file_call *c, struct error *err)
             return r;
     }
     for (size_t i = 0; i < p.count && result >= 0; i++) {
-        r = send_outcome(c, &p.outcomes[i]);
+        const struct patch_outcome *one = &p.outcomes[i];
+        size_t at = wire_begin(&c->out, WIRE_ENTRY);
+        wire_put_str(&c->out, WIRE_K_PATH, one->path);
+        wire_put_u64(&c->out, WIRE_K_KIND, one->kind);
+        if (one->from)
+            wire_put_str(&c->out, WIRE_K_FROM, one->from);
+        wire_put_u64(&c->out, WIRE_K_HUNKS, one->hunks);
+        wire_put_u64(&c->out, WIRE_K_SHIFT, (uint64_t)one->offset);
+        wire_put_u64(&c->out, WIRE_K_FUZZ, one->fuzz);
+        wire_put_u64(&c->out, WIRE_K_ADDED, one->added);
+        wire_put_u64(&c->out, WIRE_K_REMOVED, one->removed);
+        wire_end(&c->out, at);
+        r = file_send(c);
         if (r < 0)
             return error_errno(err, -r, "sending the result");
     }

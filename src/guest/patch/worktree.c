@@ -153,40 +153,11 @@ static int worktree_count(struct worktree *w, uint64_t size)
     return 0;
 }
 
-/* -ESTALE: it is not the file any more that was examined. */
-static int worktree_read(struct worktree *w, struct worktree_file *f)
+int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err)
 {
     _cleanup_fd_ int dir = -1, fd = -1;
     struct file_state now;
     const char *name = relpath_name(f->path);
-    if (beneath_open_parent(w->root, f->path, &dir) < 0)
-        return -ESTALE;
-    if (S_ISLNK(f->seen.mode)) {
-        char *target = NULL;
-        int r = content_read_link(dir, name, &target);
-        f->data = (uint8_t *)target;
-        f->size = target ? strlen(target) : 0;
-        return r == -EINVAL ? -ESTALE : r;
-    }
-    int r = content_open(dir, name, &fd);
-    if (r < 0)
-        return r == -ENXIO || r == -ELOOP ? -ESTALE : r;
-    _cleanup_free_ uint8_t *content = malloc((size_t)f->seen.size + 1);
-    if (!content)
-        return -ENOMEM;
-    ssize_t n = io_read_at(fd, content, (size_t)f->seen.size + 1, 0);
-    if (n < 0)
-        return (int)n;
-    if ((uint64_t)n != f->seen.size || file_state_read(w->root, f->path, &now) < 0 ||
-        !file_state_same(&now, &f->seen))
-        return -ESTALE;
-    f->data = TAKE_PTR(content);
-    f->size = (size_t)n;
-    return 0;
-}
-
-int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err)
-{
     if (f->loaded)
         return 0;
     if (f->seen.size > WORKTREE_FILE_MAX)
@@ -196,13 +167,29 @@ int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err
         return error_set(err, E2BIG,
                          "the files of this diff have more than %u MiB together: apply it in parts",
                          WORKTREE_TOTAL_MAX >> 20);
-    int r = worktree_read(w, f);
-    if (r == -ESTALE)
+    int r = beneath_open_parent(w->root, f->path, &dir) < 0 ? -ESTALE : 0;
+    if (r == 0 && S_ISLNK(f->seen.mode)) {
+        char *target = NULL;
+        r = content_read_link(dir, name, &target);
+        f->data = (uint8_t *)target;
+        f->size = target ? strlen(target) : 0;
+    } else if (r == 0 && (r = content_open(dir, name, &fd)) == 0) {
+        uint8_t *content = f->data = malloc((size_t)f->seen.size + 1);
+        ssize_t n = content ? io_read_at(fd, content, (size_t)f->seen.size + 1, 0) : -ENOMEM;
+        f->size = n < 0 ? 0 : (size_t)n;
+        r = n < 0 ? (int)n : 0;
+        if (r == 0 && (f->size != f->seen.size || file_state_read(w->root, f->path, &now) < 0 ||
+                       !file_state_same(&now, &f->seen)))
+            r = -ESTALE;
+    }
+    f->loaded = r == 0;
+    if (r == 0)
+        return 0;
+    free(TAKE_PTR(f->data));
+    /* It is a link, a file or something else by now. */
+    if (r == -ESTALE || r == -EINVAL || r == -ENXIO || r == -ELOOP)
         return error_set(err, ESTALE, "another process is changing it; try again");
-    if (r < 0)
-        return error_errno(err, -r, "cannot be read");
-    f->loaded = true;
-    return 0;
+    return error_errno(err, -r, "cannot be read");
 }
 
 int worktree_keep(struct worktree *w, uint8_t *data, size_t size)

@@ -208,33 +208,25 @@ static bool pattern_read(struct pattern *p, const char *c, const char *end,
     return true;
 }
 
-static pcre2_code *pattern_compile_one(const void *text, size_t n, uint32_t options, int *ret_code,
-                                       size_t *ret_offset)
-{
-    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    if (!context)
-        return NULL;
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pcre2_code *code = pcre2_compile(text, n, options, ret_code, ret_offset, context);
-    pcre2_compile_context_free(context);
-    /* Where the kernel forbids executable memory, the pattern is interpreted. */
-    if (code)
-        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-    return code;
-}
-
 /* Compiles for both classes of text; a pattern outside of ASCII needs only the one. */
 static int pattern_compile_both(const void *text, size_t n, uint32_t options, pcre2_code **ret,
                                 int *ret_code, size_t *ret_offset)
 {
     const uint32_t unicode =
         PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (options & PCRE2_LITERAL ? 0 : PCRE2_UCP);
-    ret[UNICODE] = pattern_compile_one(text, n, options | unicode, ret_code, ret_offset);
-    if (!ret[UNICODE])
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context)
         return -EINVAL;
-    if (!(text_kinds(text, n) & TEXT_NON_ASCII))
-        ret[ASCII] = pattern_compile_one(text, n, options, ret_code, ret_offset);
-    return 0;
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    ret[UNICODE] = pcre2_compile(text, n, options | unicode, ret_code, ret_offset, context);
+    if (ret[UNICODE] && !(text_kinds(text, n) & TEXT_NON_ASCII))
+        ret[ASCII] = pcre2_compile(text, n, options, ret_code, ret_offset, context);
+    pcre2_compile_context_free(context);
+    /* Where the kernel forbids executable memory, the pattern is interpreted. */
+    for (int i = 0; i < TEXT_CLASSES; i++)
+        if (ret[i])
+            pcre2_jit_compile(ret[i], PCRE2_JIT_COMPLETE);
+    return ret[UNICODE] ? 0 : -EINVAL;
 }
 
 /* Finds out how to run the pattern. 0, -ENOMEM, or -EINVAL if no line can match it. */

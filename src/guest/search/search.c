@@ -115,39 +115,30 @@ static int hits_prune(struct hits *h)
     return h->count ? hits_set_last(&h->last_path_counted, h->list[h->count - 1].path) : 0;
 }
 
-static int hits_add_locked(struct hits *h, const char *path, struct scan_result *found)
-{
-    const struct hits_limits *l = &h->limits;
-    h->files++;
-    h->matches += found->count;
-    if (path_is_behind(path, h->last_path_counted))
-        return 0;
-    if (h->count > 2 * l->files + SLACK || h->kept > 2 * l->matches + SLACK ||
-        h->bytes > 2 * l->bytes + SLACK_BYTES) {
-        int r = hits_prune(h);
-        if (r < 0)
-            return r;
-    }
-    char *copy = strdup(path);
-    if (!copy || !ARRAY_GROW(h->list, h->count, h->room)) {
-        free(copy);
-        return -ENOMEM;
-    }
-    h->list[h->count++] = (struct hits_file){copy, found->count, found->kept, found->frames};
-    h->kept += found->kept;
-    h->bytes += found->frames.len;
-    found->frames = BUF_INIT(0);
-    return 0;
-}
-
 int hits_add(struct hits *h, const char *path, struct scan_result *found)
 {
-    int r = -ENOMEM;
-    if (!found->frames.failed) {
-        pthread_mutex_lock(&h->lock);
-        r = hits_add_locked(h, path, found);
-        pthread_mutex_unlock(&h->lock);
+    const struct hits_limits *l = &h->limits;
+    char *copy = strdup(path);
+    int r = copy && !found->frames.failed ? 0 : -ENOMEM;
+    pthread_mutex_lock(&h->lock);
+    h->files++;
+    h->matches += found->count;
+    bool behind = path_is_behind(path, h->last_path_counted);
+    if (r >= 0 && !behind &&
+        (h->count > 2 * l->files + SLACK || h->kept > 2 * l->matches + SLACK ||
+         h->bytes > 2 * l->bytes + SLACK_BYTES))
+        r = hits_prune(h);
+    if (r >= 0 && !behind && ARRAY_GROW(h->list, h->count, h->room)) {
+        h->list[h->count++] =
+            (struct hits_file){TAKE_PTR(copy), found->count, found->kept, found->frames};
+        h->kept += found->kept;
+        h->bytes += found->frames.len;
+        found->frames = BUF_INIT(0);
+    } else if (r >= 0 && !behind) {
+        r = -ENOMEM;
     }
+    pthread_mutex_unlock(&h->lock);
+    free(copy);
     buf_free(&found->frames);
     found->frames = BUF_INIT(0);
     return r;
@@ -199,7 +190,7 @@ struct search {
 
 struct search_thread {
     struct scan scan;
-    struct entry_path path;
+    struct buf path; /* of a file */
     uint64_t searched, binary, partly;
 };
 
@@ -216,6 +207,7 @@ static int search_thread_begin(void *data, void **ret_state)
         free(t);
         return r;
     }
+    t->path = ENTRY_PATH_INIT;
     *ret_state = t;
     return 0;
 }
@@ -228,7 +220,7 @@ static void search_thread_end(void *data, void *state)
     s->binary += t->binary;
     s->partly += t->partly;
     scan_free(&t->scan);
-    free(t->path.text);
+    buf_free(&t->path);
     free(t);
 }
 
@@ -264,8 +256,6 @@ static int search_walk_files(struct tree_walk *w, void *state, const struct fold
                              size_t first, size_t count)
 {
     struct search_thread *t = state;
-    if (entry_path_set_folder(&t->path, f) < 0)
-        return -ENOMEM;
     for (size_t i = first; i < first + count; i++) {
         const struct entry *e = &f->entries[i];
         const char *name = folder_name(f, e);
@@ -279,8 +269,9 @@ static int search_walk_files(struct tree_walk *w, void *state, const struct fold
         }
         struct error err = {0};
         bool unreadable = false;
-        entry_path_set_name(&t->path, f, name, e->n);
-        int r = search_file(w->data, t, fd, t->path.text, &unreadable, &err);
+        if (entry_path_set(&t->path, f, e) < 0)
+            return -ENOMEM;
+        int r = search_file(w->data, t, fd, (const char *)t->path.data, &unreadable, &err);
         atomic_fetch_add(&w->unreadable, unreadable);
         if (r < 0)
             return tree_walk_fail(w, r, &err);

@@ -15,6 +15,7 @@
 
 #include "error.h"
 #include "glob.h"
+#include "relpath.h"
 #include "text.h"
 
 struct file_call;
@@ -252,15 +253,10 @@ int tree_walk_fail(struct tree_walk *w, int code, const struct error *err);
 /* Opens a folder of the walk for reading. */
 int tree_walk_open_folder(const struct tree_walk *w, const struct folder *f, int *ret_fd);
 
-/* The path of an entry, composed again and again in the same memory: first the folder's, which can
- * fail with -ENOMEM, then each name; returns its length. */
-struct entry_path {
-    char *text;
-    size_t room;
-};
-int entry_path_set_folder(struct entry_path *p, const struct folder *f);
-size_t entry_path_set_name(struct entry_path *p, const struct folder *f, const char *name,
-                           size_t n);
+/* The path of an entry with its NUL, in a buffer that is used again and again. -ENOMEM, or -ENOBUFS
+ * if it is too long for any use. */
+#define ENTRY_PATH_INIT BUF_INIT(2 * RELPATH_MAX)
+int entry_path_set(struct buf *path, const struct folder *f, const struct entry *e);
 
 /* Removes `.`, empty components and `..` from a path, in place; a `..` that would lead above the
  * root stays. */

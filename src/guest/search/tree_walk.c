@@ -17,17 +17,16 @@
 #define BATCH         64 /* files of a folder in one job */
 #define STACK_SIZE    (256u << 10)
 #define SCRATCH       (64u << 10)
-#define NAMES_MAX     (1u << 31)  /* bytes of the names in one folder */
-#define NAME_ROOM     (64u << 10) /* no entry of getdents64 is longer, on whatever filesystem */
-#define KEEP_MAX      2000000u    /* entries of a TREE that are kept */
+#define NAMES_MAX     (1u << 31) /* bytes of the names in one folder */
+#define KEEP_MAX      2000000u   /* entries of a TREE that are kept */
 #define LIMIT_DEFAULT 1000
 #define DEPTHS        (RELPATH_MAX / 2 + 2) /* more levels do not fit a path */
 
 struct tree_thread {
     struct tree_walk *walk;
     pthread_t thread;
-    void *state; /* of the walk's user */
-    struct entry_path path;
+    void *state;     /* of the walk's user */
+    struct buf path; /* of an entry */
     char scratch[SCRATCH] __attribute__((aligned(16)));
 };
 
@@ -64,17 +63,6 @@ static struct folder *folder_new(const struct folder *above, const char *name, s
         f->ignore = above->ignore;
     }
     return f;
-}
-
-static void folder_release(struct folder *f)
-{
-    if (atomic_fetch_sub(&f->uses, 1) != 1)
-        return;
-    free(f->path);
-    free(f->names);
-    free(f->entries);
-    free(f->children);
-    free(f);
 }
 
 /* Reads the names; `scratch` is memory for getdents64. *ret_ignore_files are the bits above. */
@@ -137,27 +125,14 @@ static int entry_compare(const void *a, const void *b, void *names)
                   (const char *)names + ((const struct entry *)b)->name);
 }
 
-int entry_path_set_folder(struct entry_path *p, const struct folder *f)
+int entry_path_set(struct buf *path, const struct folder *f, const struct entry *e)
 {
-    size_t base = folder_base(f), need = base + NAME_ROOM;
-    if (p->room < need) {
-        char *more = realloc(p->text, 2 * need);
-        if (!more)
-            return -ENOMEM;
-        p->text = more;
-        p->room = 2 * need;
+    path->len = 0;
+    if (f->n_path > 0) {
+        buf_append(path, f->path, f->n_path);
+        buf_append(path, "/", 1);
     }
-    if (base > 0) {
-        memcpy(p->text, f->path, base - 1);
-        p->text[base - 1] = '/';
-    }
-    return 0;
-}
-
-size_t entry_path_set_name(struct entry_path *p, const struct folder *f, const char *name, size_t n)
-{
-    memcpy(p->text + folder_base(f), name, n + 1);
-    return folder_base(f) + n;
+    return buf_append(path, folder_name(f, e), (size_t)e->n + 1);
 }
 
 void tree_walk_clean_path(char *path)
@@ -201,26 +176,6 @@ static int tree_walk_push(struct tree_walk *w, const struct tree_job *list, size
     return r;
 }
 
-/* Waits for a job; the one taken before it is done (`again`). False: there will be no more. */
-static bool tree_walk_take(struct tree_walk *w, bool again, struct tree_job *ret)
-{
-    pthread_mutex_lock(&w->lock);
-    if (again)
-        w->busy--;
-    while (w->n_jobs == 0 && w->busy > 0 && !w->ended)
-        pthread_cond_wait(&w->more, &w->lock);
-    bool got = w->n_jobs > 0 && !w->ended;
-    if (got) {
-        *ret = w->jobs[--w->n_jobs];
-        w->busy++;
-    } else {
-        w->ended = true;
-        pthread_cond_broadcast(&w->more);
-    }
-    pthread_mutex_unlock(&w->lock);
-    return got;
-}
-
 int tree_walk_fail(struct tree_walk *w, int code, const struct error *err)
 {
     pthread_mutex_lock(&w->lock);
@@ -250,7 +205,7 @@ int tree_walk_open_folder(const struct tree_walk *w, const struct folder *f, int
 
 /* Whether the walk wants the entry. Marks a folder that is only walked through. */
 static bool tree_walk_wants(struct tree_walk *w, const struct folder *f, struct entry *e,
-                            struct entry_path *path)
+                            struct buf *path)
 {
     const char *name = folder_name(f, e);
     bool is_folder = e->type == ENTRY_FOLDER;
@@ -260,10 +215,13 @@ static bool tree_walk_wants(struct tree_walk *w, const struct folder *f, struct 
         return false;
     if (!f->ignore && !w->filter.rules)
         return true;
-    size_t n = entry_path_set_name(path, f, name, e->n);
-    if (f->ignore && ignore_has(f->ignore, path->text, n, e->n, is_folder))
+    if (entry_path_set(path, f, e) < 0)
+        return false; /* the caller notices */
+    const char *text = (const char *)path->data;
+    size_t n = path->len - 1;
+    if (f->ignore && ignore_has(f->ignore, text, n, e->n, is_folder))
         return false;
-    enum filter_verdict verdict = filter_match(&w->filter, path->text, n, w->skip, e->n, is_folder);
+    enum filter_verdict verdict = filter_match(&w->filter, text, n, w->skip, e->n, is_folder);
     e->unlisted = is_folder && verdict == FILTER_LACKS;
     return verdict == FILTER_WANTS || e->unlisted;
 }
@@ -338,8 +296,6 @@ static int tree_walk_do_folder(struct tree_walk *w, struct tree_thread *t, struc
     }
     if (r >= 0 && !w->ignored)
         r = ignore_extend(f->ignore, fd, ignore_files, folder_base(f), &w->memory, &f->ignore);
-    if (r >= 0)
-        r = entry_path_set_folder(&t->path, f);
     if (r < 0)
         return r;
     size_t wanted = 0;
@@ -347,6 +303,8 @@ static int tree_walk_do_folder(struct tree_walk *w, struct tree_thread *t, struc
         if (tree_walk_wants(w, f, &f->entries[i], &t->path))
             f->entries[wanted++] = f->entries[i];
     f->count = wanted;
+    if (t->path.failed)
+        return -ENOMEM;
     if (w->ops->keeps && f->count > 1)
         qsort_r(f->entries, f->count, sizeof *f->entries, entry_compare, f->names);
     r = tree_walk_push_folders(w, f);
@@ -366,22 +324,42 @@ static int tree_walk_do_folder(struct tree_walk *w, struct tree_thread *t, struc
     return w->ops->files ? tree_walk_do_files(w, t, f, fd) : 0;
 }
 
+/* Does jobs until there will be no more: none is left, and no thread does one. */
 static void *tree_thread_main(void *data)
 {
     struct tree_thread *t = data;
     struct tree_walk *w = t->walk;
-    struct tree_job job;
-    for (bool again = false; tree_walk_take(w, again, &job); again = true) {
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        while (w->n_jobs == 0 && w->busy > 0 && !w->ended)
+            pthread_cond_wait(&w->more, &w->lock);
+        if (w->n_jobs == 0 || w->ended)
+            break;
+        struct tree_job job = w->jobs[--w->n_jobs];
+        struct folder *f = job.folder;
         _cleanup_fd_ int fd = -1;
         int r = 0;
+        w->busy++;
+        pthread_mutex_unlock(&w->lock);
         if (job.count == 0)
-            r = tree_walk_do_folder(w, t, job.folder);
-        else if (tree_walk_open_folder(w, job.folder, &fd) >= 0)
-            r = w->ops->files(w, t->state, job.folder, fd, job.first, job.count);
-        folder_release(job.folder);
+            r = tree_walk_do_folder(w, t, f);
+        else if (tree_walk_open_folder(w, f, &fd) >= 0)
+            r = w->ops->files(w, t->state, f, fd, job.first, job.count);
+        if (atomic_fetch_sub(&f->uses, 1) == 1) {
+            free(f->path);
+            free(f->names);
+            free(f->entries);
+            free(f->children);
+            free(f);
+        }
         if (r < 0)
             tree_walk_fail(w, r, NULL);
+        pthread_mutex_lock(&w->lock);
+        w->busy--;
     }
+    w->ended = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
@@ -469,6 +447,7 @@ int tree_walk_run(struct tree_walk *w, struct file_call *c, struct error *err)
         if (r < 0)
             break;
         t->walk = w;
+        t->path = ENTRY_PATH_INIT;
         if (n > 0 && pthread_create(&t->thread, &attr, tree_thread_main, t) != 0) {
             if (w->ops->thread_end)
                 w->ops->thread_end(w->data, t->state);
@@ -520,27 +499,6 @@ struct level {
     int fd;
 };
 
-/* Up to which depth all entries fit in the limit, and how many of the next do. */
-static void tree_choose_depth(struct tree *t, uint64_t limit, uint64_t *counts, struct level *stack)
-{
-    size_t n = 0;
-    stack[n++] = (struct level){.folder = t->walk->top};
-    while (n > 0) {
-        struct level *l = &stack[n - 1];
-        const struct folder *f = l->folder;
-        if (l->child == 0)
-            for (size_t i = 0; i < f->count; i++)
-                counts[f->depth + 1] += !f->entries[i].unlisted;
-        if (l->child == f->n_children || n == DEPTHS)
-            n--;
-        else
-            stack[n++] = (struct level){.folder = f->children[l->child++]};
-    }
-    while (t->depth + 1 < DEPTHS && counts[t->depth + 1] <= limit)
-        limit -= counts[++t->depth];
-    t->more = limit;
-}
-
 static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e)
 {
     struct buf *b = &t->call->out;
@@ -548,9 +506,9 @@ static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e
     char target[PATH_MAX];
     struct stat st;
     size_t at = wire_begin(b, WIRE_ENTRY);
-    t->path.len = folder_base(l->folder);
-    buf_append(&t->path, name, e->n);
-    wire_put(b, WIRE_K_PATH, t->path.data, t->path.len);
+    if (entry_path_set(&t->path, l->folder, e) < 0)
+        return -ENOMEM;
+    wire_put_str(b, WIRE_K_PATH, (const char *)t->path.data);
     wire_put_u64(b, WIRE_K_KIND, e->type);
     /* The fields that need a system call for the entry: none, if it is gone. */
     if ((t->sizes || e->type == ENTRY_LINK) &&
@@ -571,11 +529,6 @@ static int tree_step(struct tree *t, struct level *stack, size_t *n)
 {
     struct level *l = &stack[*n - 1];
     const struct folder *f = l->folder;
-    t->path.len = 0;
-    if (f->n_path > 0) {
-        buf_append(&t->path, f->path, f->n_path);
-        buf_append_str(&t->path, "/");
-    }
     while (l->entry < f->count) {
         const struct entry *e = &f->entries[l->entry++];
         bool next = f->depth == t->depth; /* it is of the depth that does not fit as a whole */
@@ -602,7 +555,22 @@ static int tree_answer(struct tree *t, uint64_t limit)
     _cleanup_free_ uint64_t *counts = calloc(DEPTHS + 2, sizeof *counts);
     if (!stack || !counts)
         return -ENOMEM;
-    tree_choose_depth(t, limit, counts, stack);
+    /* Up to which depth all entries fit in the limit, and how many of the next do. */
+    stack[0] = (struct level){.folder = w->top};
+    for (size_t n = 1; n > 0;) {
+        struct level *l = &stack[n - 1];
+        const struct folder *f = l->folder;
+        for (size_t i = 0; l->child == 0 && i < f->count; i++)
+            counts[f->depth + 1] += !f->entries[i].unlisted;
+        if (l->child == f->n_children || n == DEPTHS)
+            n--;
+        else
+            stack[n++] = (struct level){.folder = f->children[l->child++]};
+    }
+    while (t->depth + 1 < DEPTHS && counts[t->depth + 1] <= limit)
+        limit -= counts[++t->depth];
+    t->more = limit;
+
     stack[0] = (struct level){.folder = w->top, .fd = -1};
     for (size_t n = 1; n > 0;) {
         int r = tree_step(t, stack, &n);
@@ -625,7 +593,7 @@ int search_tree(struct file_call *c, struct error *err)
 {
     uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_ENTRIES, LIMIT_DEFAULT);
     struct tree_walk w = {.ops = &TREE_OPS, .keep_max = KEEP_MAX};
-    struct tree t = {.call = c, .walk = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
+    struct tree t = {.call = c, .walk = &w, .path = ENTRY_PATH_INIT};
     t.sizes = wire_find_u64(&c->request, WIRE_K_SIZES, 0);
     int r = tree_walk_open(&w, c, err);
     if (r >= 0)
