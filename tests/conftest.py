@@ -69,16 +69,29 @@ def mount_disk(folder):
     return True
 
 
-@pytest.fixture(scope="session")
-def scratch():
-    """A folder of this session that every user may walk through, but not list. Its trees may be too deep for Python."""
-    folder = tempfile.mkdtemp(prefix="hutch-test-", dir="/var/tmp")
-    mounted = os.geteuid() == 0 and mount_disk(folder)
-    os.chmod(folder, 0o711)
-    yield folder
+def remove_scratch(folder, mounted):
     if mounted:
         subprocess.run(["umount", "--lazy", folder], check=False)
     subprocess.run(["rm", "-rf", "--one-file-system", folder], check=False)
+
+
+def remove_abandoned():
+    """Folders of sessions that were killed; the process is part of the name."""
+    for folder in Path("/var/tmp").glob("hutch-test-*-*"):
+        owner = folder.name.split("-")[2]
+        if owner.isdigit() and not Path("/proc", owner).exists() and folder.stat().st_uid == os.geteuid():
+            remove_scratch(folder, os.path.ismount(folder))
+
+
+@pytest.fixture(scope="session")
+def scratch():
+    """A folder of this session that every user may walk through, but not list. Its trees may be too deep for Python."""
+    remove_abandoned()
+    folder = tempfile.mkdtemp(prefix=f"hutch-test-{os.getpid()}-", dir="/var/tmp")
+    mounted = os.geteuid() == 0 and mount_disk(folder)
+    os.chmod(folder, 0o711)
+    yield folder
+    remove_scratch(folder, mounted)
 
 
 @pytest.fixture(scope="session")
