@@ -46,7 +46,7 @@ def test_exit_code_only_when_asked_for(project):
 
 
 @pytest.mark.parametrize("make, word", [
-    ("echo '<testsuite><testcase' >r.xml", "broken"),
+    ("echo '<testsuite><testcase' >r.xml", "invalid"),
     ("echo '<html/>' >r.xml", "not a JUnit report"),
     ("""printf '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite name="&b;"/>' >r.xml""",
      "document type"),
@@ -54,12 +54,12 @@ def test_exit_code_only_when_asked_for(project):
     ("mkfifo r.xml", "FIFO"),
     ("ln -s /etc/passwd r.xml", "leads out"),
     ("ln -s r.xml r.xml", "r.xml"),
-    ("echo '{\"testResults\": [' >r.xml", "broken"),
+    ("echo '{\"testResults\": [' >r.xml", "invalid"),
     ("echo nothing >r.xml", "no test results"),
     (": >r.xml", "no test results"),
     ("echo '[[[[' >r.xml", "no test results"),
     ("cp /bin/true r.xml", "no test results"),
-    ("printf '<testsuite name=\"' >r.xml; head -c 60M /dev/zero | tr '\\0' x >>r.xml", "broken"),
+    ("printf '<testsuite name=\"' >r.xml; head -c 60M /dev/zero | tr '\\0' x >>r.xml", "invalid"),
     (f"printf '{'<testsuite>' * 2000}' >r.xml", "within each other"),
 ])
 def test_bad_reports(project, make, word):

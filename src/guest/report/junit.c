@@ -65,8 +65,9 @@ static void junit_doctype(void *data, const XML_Char *name, const XML_Char *syst
                           const XML_Char *public, int has_internal)
 {
     struct junit *j = data;
-    junit_stop(j, error_set(j->err, EINVAL,
-                            "the XML has a document type, which test reports have no use for"));
+    junit_stop(
+        j, error_set(j->err, EINVAL,
+                     "the XML has a document type (DOCTYPE), which test reports must not have"));
 }
 
 static void junit_begin_case(struct junit *j, const XML_Char **attributes)
@@ -159,29 +160,29 @@ static void junit_begin(void *data, const XML_Char *element, const XML_Char **at
     }
 }
 
-static bool is_one_of(const char *s, const char *a, const char *b, const char *c)
-{
-    return s && (strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0);
-}
-
 static enum wire_outcome junit_outcome(const struct junit *j)
 {
+    static const struct report_word RESULTS[] = {{"skipped", WIRE_OUTCOME_SKIPPED},
+                                                 {"suppressed", WIRE_OUTCOME_SKIPPED},
+                                                 {"disabled", WIRE_OUTCOME_SKIPPED},
+                                                 {NULL, WIRE_OUTCOME_PASSED}};
+    static const struct report_word STATUSES[] = {
+        {"notrun", WIRE_OUTCOME_SKIPPED},  {"disabled", WIRE_OUTCOME_SKIPPED},
+        {"skipped", WIRE_OUTCOME_SKIPPED}, {"fail", WIRE_OUTCOME_FAILED},
+        {"failed", WIRE_OUTCOME_FAILED},   {"failure", WIRE_OUTCOME_FAILED},
+        {"error", WIRE_OUTCOME_ERROR},     {"timeout", WIRE_OUTCOME_ERROR},
+        {"crashed", WIRE_OUTCOME_ERROR},   {NULL, WIRE_OUTCOME_PASSED}};
     if (j->todo)
         return WIRE_OUTCOME_SKIPPED;
     /* CTest counts a test that it could not run as failed, but writes <skipped>; one that it was
      * asked to skip says so. */
     if (j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
-        j->summary && strncmp(j->summary, "SKIP_", 5) != 0)
+        j->summary && !report_after(j->summary, "SKIP_"))
         return WIRE_OUTCOME_ERROR;
     if (j->outcome)
         return j->outcome;
-    if (is_one_of(j->status, "notrun", "disabled", "skipped") ||
-        is_one_of(j->result, "skipped", "suppressed", "disabled"))
-        return WIRE_OUTCOME_SKIPPED;
-    if (is_one_of(j->status, "fail", "failed", "failure"))
-        return WIRE_OUTCOME_FAILED;
-    return is_one_of(j->status, "error", "timeout", "crashed") ? WIRE_OUTCOME_ERROR
-                                                               : WIRE_OUTCOME_PASSED;
+    enum wire_outcome result = report_outcome(RESULTS, j->result);
+    return result != WIRE_OUTCOME_PASSED ? result : report_outcome(STATUSES, j->status);
 }
 
 /* The class makes a name unique; where there is none, or node's meaningless one, the suites do. */
@@ -286,7 +287,7 @@ static int junit_parse(struct report *r, char *text, size_t n, struct error *err
     XML_SetStartDoctypeDeclHandler(j.xml, junit_doctype);
     if (XML_Parse(j.xml, text, (int)n, XML_TRUE) != XML_STATUS_OK)
         result = j.failure < 0 ? j.failure
-                               : error_set(err, EINVAL, "line %lu: the XML is broken: %s",
+                               : error_set(err, EINVAL, "line %lu: invalid XML: %s",
                                            XML_GetCurrentLineNumber(j.xml),
                                            XML_ErrorString(XML_GetErrorCode(j.xml)));
     char *owned[] = {j.name, j.class, j.file, j.status, j.result, j.summary};
@@ -303,9 +304,9 @@ static int junit_parse(struct report *r, char *text, size_t n, struct error *err
 /* XML, also in UTF-16, begins with its first bytes. */
 static bool junit_is_document(const char *head)
 {
-    const char *at = strncmp(head, "\xef\xbb\xbf", 3) == 0 ? head + 3 : head;
+    const char *mark = report_after(head, "\xef\xbb\xbf"), *at = mark ? mark : head;
     at += strspn(at, " \t\r\n");
-    return *at == '<' || strncmp(head, "\xff\xfe", 2) == 0 || strncmp(head, "\xfe\xff", 2) == 0;
+    return *at == '<' || report_after(head, "\xff\xfe") || report_after(head, "\xfe\xff");
 }
 
 const struct report_format REPORT_JUNIT = {.is_document = junit_is_document, .parse = junit_parse};

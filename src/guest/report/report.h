@@ -8,10 +8,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "file.h"
 #include "text.h"
 
@@ -80,6 +76,17 @@ uint64_t report_bad(const struct report *r); /* failed tests and errors */
 int report_each_line(char *text, size_t n, int (*take)(void *data, char *line, size_t n),
                      void *data);
 
+/* What follows the prefix in s, or NULL if s does not begin with it. */
+char *report_after(const char *s, const char *prefix);
+
+/* A runner's words for outcomes, up to one that is NULL, which stands for all others. */
+struct report_word {
+    const char *word;
+    enum wire_outcome outcome;
+};
+
+enum wire_outcome report_outcome(const struct report_word *words, const char *word);
+
 /* Replaces *at by a copy of n bytes, or by NULL. */
 void report_set_string(char **at, const char *s, size_t n);
 
@@ -111,7 +118,7 @@ const struct report_format *report_format_of(enum wire_report_format format);
 /* Which format a text has. 0 (auto) if none is recognised. */
 enum wire_report_format report_sniff(char *text, size_t n);
 
-/* TAP inside another report, the output of one test program. Has it a plan or a version, and
- * tests? */
+/* TAP inside another report, the output of one test program, if it has a plan or a version, and
+ * tests. */
 bool tap_looks_like(const char *text);
 int tap_parse_text(struct report *r, const char *text);

@@ -113,8 +113,8 @@ static int tap_check_plan(struct tap *t, unsigned depth)
     if (l->planned)
         snprintf(message, sizeof message, "planned %lu, ran %lu", l->plan, l->ran);
     else
-        snprintf(message, sizeof message, "ran %lu, and ended without a plan: did it crash?",
-                 l->ran);
+        snprintf(message, sizeof message,
+                 "ran %lu and ended without a plan: the program may have crashed", l->ran);
     if (depth > 0)
         t->levels[depth - 1].child_bad = true;
     return tap_add_error(t, depth, "(plan)", message);
@@ -170,19 +170,6 @@ static int tap_take_plan(struct tap *t, unsigned depth, const char *line)
                                          .message = end + strspn(end, " ")});
 }
 
-/* Where the directive of a description begins, or NULL: a # that is not escaped, with SKIP or TODO
- * behind. */
-static char *tap_find_directive(char *s)
-{
-    for (char *hash = strchr(s, '#'); hash; hash = strchr(hash + 1, '#')) {
-        const char *word = hash + 1 + strspn(hash + 1, " \t");
-        bool escaped = hash > s && hash[-1] == '\\';
-        if (!escaped && (strncasecmp(word, "skip", 4) == 0 || strncasecmp(word, "todo", 4) == 0))
-            return hash;
-    }
-    return NULL;
-}
-
 static int tap_take_test(struct tap *t, unsigned depth, char *line)
 {
     bool ok = line[0] == 'o';
@@ -204,7 +191,14 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
         rest += 2;
     clip_reset(&t->test.message);
     enum wire_outcome outcome = ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED;
-    char *directive = tap_find_directive(rest);
+    /* A directive begins with a # that is not escaped, with SKIP or TODO behind. */
+    char *directive = strchr(rest, '#');
+    for (; directive; directive = strchr(directive + 1, '#')) {
+        const char *word = directive + 1 + strspn(directive + 1, " \t");
+        bool escaped = directive > rest && directive[-1] == '\\';
+        if (!escaped && (strncasecmp(word, "skip", 4) == 0 || strncasecmp(word, "todo", 4) == 0))
+            break;
+    }
     if (directive) {
         *directive++ = 0;
         directive += strspn(directive, " \t");
@@ -258,15 +252,16 @@ static bool tap_take_yaml(struct tap *t, const char *line, size_t indent)
         return strcmp(text, "...") == 0;
     }
     line += t->yaml;
-    if (strncmp(line, "duration_ms: ", 13) == 0) {
-        p->duration_ns = report_seconds(line + 13) / 1000;
+    const char *value = report_after(line, "duration_ms: ");
+    if (value) {
+        p->duration_ns = report_seconds(value) / 1000;
         return true;
     }
-    if (strncmp(line, "file: ", 6) == 0) {
-        const char *file = line + 6 + strspn(line + 6, "'\"");
-        report_set_string(&p->file, file, strcspn(file, "'\""));
-    } else if (strncmp(line, "line: ", 6) == 0) {
-        p->line = strtoul(line + 6, NULL, 10);
+    if ((value = report_after(line, "file: "))) {
+        value += strspn(value, "'\"");
+        report_set_string(&p->file, value, strcspn(value, "'\""));
+    } else if ((value = report_after(line, "line: "))) {
+        p->line = strtoul(value, NULL, 10);
     }
     clip_add_str(&p->message, line, "\n");
     return true;
@@ -274,14 +269,14 @@ static bool tap_take_yaml(struct tap *t, const char *line, size_t indent)
 
 static bool tap_is_test(const char *s)
 {
-    if (strncmp(s, "not ", 4) == 0)
-        s += 4;
-    return strncmp(s, "ok", 2) == 0 && (s[2] == 0 || isspace((unsigned char)s[2]));
+    const char *negated = report_after(s, "not ");
+    const char *rest = report_after(negated ? negated : s, "ok");
+    return rest && (*rest == 0 || isspace((unsigned char)*rest));
 }
 
 static bool tap_is_plan(const char *s)
 {
-    return strncmp(s, "1..", 3) == 0 && isdigit((unsigned char)s[3]);
+    return report_after(s, "1..") && isdigit((unsigned char)s[3]);
 }
 
 static int tap_take_line(void *data, char *line, size_t n)
@@ -296,8 +291,9 @@ static int tap_take_line(void *data, char *line, size_t n)
         return tap_take_plan(t, depth, text);
     if (tap_is_test(text))
         return tap_take_test(t, depth, text);
-    if (strncmp(text, "# Subtest: ", 11) == 0) {
-        report_set_string(&t->levels[depth].announced, text + 11, strlen(text + 11));
+    const char *subtest = report_after(text, "# Subtest: ");
+    if (subtest) {
+        report_set_string(&t->levels[depth].announced, subtest, strlen(subtest));
     } else if (*text == '#' && t->test.there) {
         clip_add_str(&t->test.message, text + 1 + (text[1] == ' '), "\n");
     } else if (strncasecmp(text, "Bail out!", 9) == 0) {
@@ -305,7 +301,7 @@ static int tap_take_line(void *data, char *line, size_t n)
         int r = tap_flush(t);
         t->bailed = true;
         return r < 0 ? r : tap_add_error(t, 0, "(bail out)", *why ? why : "Bail out!");
-    } else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
+    } else if (depth == 0 && report_after(text, "TAP version ") &&
                (t->levels[0].planned || t->levels[0].ran)) {
         return tap_restart(t);
     }
@@ -336,7 +332,7 @@ bool tap_looks_like(const char *text)
 {
     bool plan = false, test = false;
     while (*text && !(plan && test)) {
-        plan |= tap_is_plan(text) || strncmp(text, "TAP version ", 12) == 0;
+        plan |= tap_is_plan(text) || report_after(text, "TAP version ");
         test |= tap_is_test(text);
         text += strcspn(text, "\n");
         text += *text != 0;
@@ -346,11 +342,10 @@ bool tap_looks_like(const char *text)
 
 static bool tap_is_line(const char *line)
 {
-    if (strncmp(line, "TAP version ", 12) == 0 || tap_is_plan(line))
-        return true;
-    if (strncmp(line, "not ", 4) == 0)
-        line += 4;
-    return strncmp(line, "ok ", 3) == 0 && isdigit((unsigned char)line[3]);
+    const char *negated = report_after(line, "not ");
+    const char *rest = report_after(negated ? negated : line, "ok ");
+    return report_after(line, "TAP version ") || tap_is_plan(line) ||
+           (rest && isdigit((unsigned char)*rest));
 }
 
 const struct report_format REPORT_TAP = {.is_line = tap_is_line, .parse = tap_parse};
