@@ -128,7 +128,6 @@ enum freeze_state { FREEZE_OFF, FREEZE_STOPPING, FREEZE_ON };
 struct freeze {
     enum freeze_state state;
     struct conn *holders[FREEZE_HOLDERS_MAX];
-    bool answered[FREEZE_HOLDERS_MAX];
     size_t n_holders;
     struct buf stopped_before; /* pid_t each */
     unsigned count;            /* processes that are frozen */

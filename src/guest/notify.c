@@ -279,21 +279,6 @@ static int move_entries(struct move *m, int from, int to, unsigned depth)
     }
 }
 
-static int move_check_empty(int dir, const char *name)
-{
-    _Alignas(struct move_entry) char bytes[ENTRIES];
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
-    ssize_t n = sys_getdents64(fd, bytes, sizeof bytes);
-    if (n < 0)
-        return -errno;
-    for (ssize_t at = 0; at < n; at += ((const struct move_entry *)(bytes + at))->len)
-        if (!is_dots(((const struct move_entry *)(bytes + at))->name))
-            return -ENOTEMPTY;
-    return 0;
-}
-
 /*
  * Moves the folder `from` to `to`, within one mount. The new folder appears when all is in it;
  * until then it has a name beside it that begins with MOVE_PREFIX. What fails half-way is undone.
@@ -305,10 +290,18 @@ static int move_folder(const struct caller *c, int from_dir, const char *from, i
     struct move m = {.caller = c, .deadline = clock_now() + TIME_MAX};
     struct stat st;
     char name[32];
-    int r = move_check_empty(to_dir, to);
-    if (r < 0)
-        return r;
-    r = -EEXIST;
+    /* The target must be empty, if it exists. */
+    _Alignas(struct move_entry) char bytes[ENTRIES];
+    _cleanup_fd_ int target = openat(to_dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (target < 0 && errno != ENOENT)
+        return -errno;
+    ssize_t n = target < 0 ? 0 : sys_getdents64(target, bytes, sizeof bytes);
+    if (n < 0)
+        return -errno;
+    for (ssize_t at = 0; at < n; at += ((const struct move_entry *)(bytes + at))->len)
+        if (!is_dots(((const struct move_entry *)(bytes + at))->name))
+            return -ENOTEMPTY;
+    int r = -EEXIST;
     for (int i = 0; r == -EEXIST && i < NAMES_TRIED; i++) {
         uint32_t number = 0;
         if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
@@ -335,77 +328,61 @@ static int move_folder(const struct caller *c, int from_dir, const char *from, i
     return r;
 }
 
-/* One of the two paths of a rename: the folder that it is in, and its name there. */
-struct rename_end {
-    int dir;
-    char path[PATH_MAX];
-    const char *name; /* in path */
-};
-
-static void rename_end_close(struct rename_end *e)
-{
-    cleanup_close(&e->dir);
-}
-
-/* Opens the folder of the last name; slashes behind it mean nothing where it is a folder. -EINVAL
- * for "/", "." and "..". */
-static int rename_open_end(const struct caller *c, int dir, struct rename_end *e)
+/* Opens the folder that a path's last name is in; slashes behind it mean nothing where it is a
+ * folder. -EINVAL for "/", "." and "..". */
+static int rename_open_parent(const struct caller *c, int dir, char *path, const char **ret_name,
+                              int *ret_fd)
 {
     _cleanup_fd_ int base = -1;
-    int r = caller_open_base(c, dir, e->path, &base);
+    int r = caller_open_base(c, dir, path, &base);
     if (r < 0)
         return r;
-    size_t n = strlen(e->path);
-    while (n > 1 && e->path[n - 1] == '/')
-        e->path[--n] = 0;
-    char *slash = strrchr(e->path, '/');
-    e->name = slash ? slash + 1 : e->path;
-    if (!*e->name || is_dots(e->name))
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        path[--n] = 0;
+    char *slash = strrchr(path, '/');
+    *ret_name = slash ? slash + 1 : path;
+    if (!**ret_name || is_dots(*ret_name))
         return -EINVAL;
-    const char *parent = !slash ? "." : slash == e->path ? "/" : e->path;
-    if (slash && slash != e->path)
+    const char *parent = !slash ? "." : slash == path ? "/" : path;
+    if (slash && slash != path)
         *slash = 0;
-    return caller_open(base, parent, O_DIRECTORY, &e->dir);
-}
-
-/* A rename from one mount to another is EXDEV everywhere, even if both show the same folder. */
-static bool rename_same_mount(int a, int b)
-{
-    struct statx at[2];
-    const int dirs[] = {a, b};
-    for (int i = 0; i < 2; i++)
-        if (syscall(SYS_statx, dirs[i], "", AT_EMPTY_PATH, STATX_MNT_ID, &at[i]) < 0 ||
-            !(at[i].stx_mask & STATX_MNT_ID))
-            return false;
-    return at[0].stx_mnt_id == at[1].stx_mnt_id;
+    return caller_open(base, parent, O_DIRECTORY, ret_fd);
 }
 
 /* What the caller of a rename gets: 0, a negative errno, or NOTIFY_CONTINUE. The paths are read from
  * its memory, which may change at once: then the guest moves another folder, which the caller could
  * have moved as well. */
-static int rename_decide(const struct caller *c, int from_dir, int to_dir, uint64_t from_path,
-                         uint64_t to_path, unsigned flags)
+static int rename_decide(const struct caller *c, int from_dir, int to_dir, uint64_t from_address,
+                         uint64_t to_address, unsigned flags)
 {
-    _cleanup_(rename_end_close) struct rename_end from = {.dir = -1}, to = {.dir = -1};
-    _cleanup_fd_ int base = -1, fd = -1;
+    _cleanup_fd_ int base = -1, from = -1, to = -1, fd = -1;
+    char from_path[PATH_MAX], to_path[PATH_MAX];
+    const char *from_name, *to_name;
     struct stat st;
     struct statfs fs;
     /* The cheap question that all renames are asked: is it a folder? */
-    if (caller_read_path(c, from_path, from.path) < 0 ||
-        (*from.path != '/' && caller_open_base(c, from_dir, from.path, &base) < 0) ||
-        fstatat(base, from.path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+    if (caller_read_path(c, from_address, from_path) < 0 ||
+        (*from_path != '/' && caller_open_base(c, from_dir, from_path, &base) < 0) ||
+        fstatat(base, from_path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
         return NOTIFY_CONTINUE;
     /* And one on an overlay? */
-    if (caller_read_path(c, to_path, to.path) < 0 || rename_open_end(c, from_dir, &from) < 0 ||
-        rename_open_end(c, to_dir, &to) < 0 ||
-        caller_open(from.dir, from.name, O_DIRECTORY | O_NOFOLLOW, &fd) < 0 ||
-        fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC)
+    if (caller_read_path(c, to_address, to_path) < 0 ||
+        rename_open_parent(c, from_dir, from_path, &from_name, &from) < 0 ||
+        rename_open_parent(c, to_dir, to_path, &to_name, &to) < 0 ||
+        caller_open(from, from_name, O_DIRECTORY | O_NOFOLLOW, &fd) < 0 || fstatfs(fd, &fs) < 0 ||
+        fs.f_type != OVERLAYFS_SUPER_MAGIC)
         return NOTIFY_CONTINUE;
 
-    int r = sys_renameat2(from.dir, from.name, to.dir, to.name, flags) < 0 ? -errno : 0;
+    int r = sys_renameat2(from, from_name, to, to_name, flags) < 0 ? -errno : 0;
+    /* A rename from one mount to another is EXDEV everywhere, even if both show the same folder. */
+    struct statx at[2] = {0};
+    const int dirs[] = {from, to};
+    for (int i = 0; r == -EXDEV && i < 2; i++)
+        syscall(SYS_statx, dirs[i], "", AT_EMPTY_PATH, STATX_MNT_ID, &at[i]);
     if (r == -EXDEV && !(flags & ~(unsigned)RENAME_NOREPLACE) &&
-        rename_same_mount(from.dir, to.dir)) {
-        r = move_folder(c, from.dir, from.name, to.dir, to.name, flags);
+        at[0].stx_mask & at[1].stx_mask & STATX_MNT_ID && at[0].stx_mnt_id == at[1].stx_mnt_id) {
+        r = move_folder(c, from, from_name, to, to_name, flags);
         /* Other errors of the pieces mean nothing to a caller of rename: a program that knows EXDEV
          * copies then. */
         if (r < 0 && r != -ENOTEMPTY && r != -ENOSPC && r != -EDQUOT && r != -EIO)
@@ -414,7 +391,7 @@ static int rename_decide(const struct caller *c, int from_dir, int to_dir, uint6
     /* An older kernel lets a signal interrupt the caller, which then repeats the call: it must find
      * the folder where it was. */
     if (r == 0 && !caller_waits(c))
-        sys_renameat2(to.dir, to.name, from.dir, from.name, RENAME_NOREPLACE);
+        sys_renameat2(to, to_name, from, from_name, RENAME_NOREPLACE);
     return r;
 }
 

@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "encoding.h"
 #include "guest.h"
 #include "io.h"
 #include "sys.h"
@@ -60,8 +61,6 @@
 #define KILL_AFTER_NS (4 * NS_PER_S)
 #define DEPTH_MAX     16384
 #define SPARE_FDS     64
-#define FNV_OFFSET    0xcbf29ce484222325 /* of the 64-bit hash FNV-1a */
-#define FNV_PRIME     0x100000001b3
 #define FOLDER        (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define RETRIES       600 /* processes of the box may need a moment to die after their owner */
 
@@ -179,7 +178,7 @@ static int store_walk(int folder, const char *name, struct store_usage *ret_usag
                       uint64_t *ret_hash)
 {
     struct store_usage sum = {0};
-    uint64_t hash = FNV_OFFSET;
+    uint64_t hash = DIGEST_BEGIN;
     struct rlimit files;
     size_t n = 0, max = 1; /* as many levels as descriptors can be open */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > SPARE_FDS)
@@ -209,8 +208,7 @@ static int store_walk(int folder, const char *name, struct store_usage *ret_usag
         if (!e) {
             /* An opaque folder may have the inode number of the one that it replaced. */
             if (ret_hash && fstat(dirfd(d), &st) == 0)
-                hash =
-                    (hash ^ (uint64_t)st.st_ctim.tv_sec ^ (uint64_t)st.st_ctim.tv_nsec) * FNV_PRIME;
+                hash = digest(hash, &st.st_ctim, sizeof st.st_ctim);
             closedir(d);
             n--;
             continue;
@@ -219,9 +217,8 @@ static int store_walk(int folder, const char *name, struct store_usage *ret_usag
             continue;
         bool is_folder = e->d_type == DT_DIR;
         if (ret_hash) {
-            hash = (hash ^ e->d_ino ^ (uint64_t)e->d_type << 56) * FNV_PRIME;
-            for (const char *c = e->d_name; *c; c++)
-                hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
+            hash = digest(digest(hash, &e->d_ino, sizeof e->d_ino), &e->d_type, sizeof e->d_type);
+            hash = digest(hash, e->d_name, strlen(e->d_name) + 1);
         }
         if (ret_usage) {
             if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -334,22 +331,6 @@ static int stores_look(struct stores *s)
     return ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms > LOOK_MAX_MS ? LOOK_MAX_MS : (int)ms;
 }
 
-/* Enters the family's user namespace, if there is one, with no more rights than the work needs. */
-static void stores_set_up(struct stores *s, int fds[2])
-{
-    s->parent = TAKE_FD(fds[0]);
-    if (fds[1] >= 0 && setns(fds[1], CLONE_NEWUSER) < 0)
-        exit(1);
-    const uint64_t keep = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
-                          1ULL << CAP_FOWNER | 1ULL << CAP_KILL;
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {
-        {.effective = (uint32_t)keep, .permitted = (uint32_t)keep}};
-    if (syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        exit(1);
-    store_sweep(s->parent);
-}
-
 static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
 {
     m->name[STORE_NAME_SIZE - 1] = 0;
@@ -358,7 +339,18 @@ static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
         at = &(*at)->next;
     struct watched *w = *at;
     if (m->op == STORE_SETUP && s->parent < 0) {
-        stores_set_up(s, fds);
+        /* Enters the family's user namespace, if there is one, and keeps only the rights that the
+         * work needs. */
+        s->parent = TAKE_FD(fds[0]);
+        const uint64_t keep = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
+                              1ULL << CAP_FOWNER | 1ULL << CAP_KILL;
+        struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {
+            {.effective = (uint32_t)keep, .permitted = (uint32_t)keep}};
+        if ((fds[1] >= 0 && setns(fds[1], CLONE_NEWUSER) < 0) ||
+            syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+            exit(1);
+        store_sweep(s->parent);
     } else if (m->op == STORE_ADD) {
         w = calloc(1, sizeof *w);
         void *state = mmap(NULL, sizeof *w->state, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);

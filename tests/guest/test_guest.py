@@ -99,6 +99,11 @@ def test_program_is_searched_along_the_given_path(box):
     kind, fields, output, _ = box.run(["greet", "you"], ENV=["PATH=/nowhere:" + ROOT + "/bin"])
     assert (output[1], fields["EXIT_CODE"]) == (b"hello you\n", 0)
     assert box.run(["greet"], ENV=["PATH=/usr/bin"])[1]["EXIT_CODE"] == 127
+    too_long = "x" * 4096  # such a folder is passed over
+    for path in (f"{too_long}:{ROOT}/bin", "/etc/passwd:" + ROOT + "/bin:/nowhere", ":/usr/bin"):  # empty: the folder we are in
+        assert box.run(["greet", "you"], ENV=["PATH=" + path], CWD=ROOT + "/bin")[2][1] == b"hello you\n", path
+    assert box.run(["./greet", "you"], ENV=["PATH=/nowhere"], CWD=ROOT + "/bin")[2][1] == b"hello you\n"
+    assert box.run(["true"], ENV=[])[1]["EXIT_CODE"] == 0  # without PATH: /bin:/usr/bin
 
 
 def test_working_directory(box):

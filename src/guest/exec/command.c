@@ -135,16 +135,6 @@ void command_parse_limits(struct command_limits *l, const struct wire_frame *f)
         l->files = own.rlim_max;
 }
 
-void command_arm(struct command *c)
-{
-    c->log.keep = c->limits.log;
-    if (c->limits.timeout_ms)
-        loop_timer_set(&c->guest->loop, &c->deadline,
-                       c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
-    if (c->limits.cpu_us || c->limits.memory || c->limits.pids)
-        loop_timer_set(&c->guest->loop, &c->sample, clock_now() + SAMPLE_EACH);
-}
-
 void command_account(struct command *c, const struct rusage *ru)
 {
     const struct timeval *u = &ru->ru_utime, *s = &ru->ru_stime;
@@ -284,31 +274,6 @@ static void command_sample_fire(struct loop_timer *t)
         command_kill(c, limit);
 }
 
-/* A background command's process has ended: remembers it, and forgets the oldest if there are too
- * many. */
-static void background_ended(struct command *c)
-{
-    struct guest *g = c->guest;
-    /* What the process wrote is in the log before its end is reported. Its tree may write on: only
-     * what is there now counts. */
-    uint64_t most = c->log.total + DRAIN_MAX;
-    while (g->freeze.state == FREEZE_OFF && c->log.total < most &&
-           output_log_step(&c->log, &g->loop, g->scratch, sizeof g->scratch))
-        ;
-
-    /* The newest come first in the list, so the last one seen is the oldest. */
-    struct command *each, *oldest = NULL;
-    unsigned ended = 0;
-    LIST_FOREACH(each, &g->commands, link)
-    if (each->background && !each->pid) {
-        ended++;
-        if (each != c)
-            oldest = each;
-    }
-    if (ended > REMEMBERED_MAX && oldest)
-        command_free(oldest);
-}
-
 void command_exited(struct command *c, int status, const struct rusage *ru)
 {
     c->pid = 0;
@@ -319,8 +284,26 @@ void command_exited(struct command *c, int status, const struct rusage *ru)
     loop_timer_set(&c->guest->loop, &c->sample, 0);
     if (c->hooks)
         c->hooks->exited(c);
-    if (c->background)
-        background_ended(c);
+
+    /* What the process wrote is in the log before its end is reported. Its tree may write on: only
+     * what is there now counts. */
+    struct guest *g = c->guest;
+    uint64_t most = c->log.total + DRAIN_MAX;
+    while (g->freeze.state == FREEZE_OFF && c->log.total < most &&
+           output_log_step(&c->log, &g->loop, g->scratch, sizeof g->scratch))
+        ;
+    /* Forgets the oldest background command that ended, if there are too many: the newest come
+     * first in the list. */
+    struct command *each, *oldest = NULL;
+    unsigned ended = 0;
+    LIST_FOREACH(each, &g->commands, link)
+    if (each->background && !each->pid && each != c) {
+        ended++;
+        oldest = each;
+    }
+    if (c->background && ended >= REMEMBERED_MAX)
+        command_free(oldest);
+
     /* Not now but once all dead children are reaped: mostly none is left to look for. */
     c->give_up = c->ended + SWEEP_LONG;
     if (!c->background || c->limit)
@@ -383,10 +366,23 @@ static void background_put_handle(struct command *c, struct buf *b)
         wire_put_str(b, WIRE_K_OUTPUT_PATH, c->log.path);
 }
 
+/* From now on its time runs and its limits hold. */
+static void command_arm(struct command *c)
+{
+    c->log.keep = c->limits.log;
+    if (c->limits.timeout_ms)
+        loop_timer_set(&c->guest->loop, &c->deadline,
+                       c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
+    if (c->limits.cpu_us || c->limits.memory || c->limits.pids)
+        loop_timer_set(&c->guest->loop, &c->sample, clock_now() + SAMPLE_EACH);
+}
+
 void command_serve(struct command *c, struct conn *conn)
 {
     static const struct conn_user user = {
         .frame = command_frame, .room = command_room, .closed = command_closed};
+    if (c->pid)
+        command_arm(c);
     if (c->background) {
         c->handle = c->guest->next_handle++;
         size_t at = wire_begin(&conn->out, WIRE_RESULT);
@@ -411,14 +407,6 @@ static void background_log_ready(struct loop_source *s, short events)
     output_log_step(&c->log, &g->loop, g->scratch, sizeof g->scratch);
     if (c->limits.output_total && c->log.total > c->limits.output_total && !c->limit)
         command_kill(c, WIRE_LIMIT_OUTPUT);
-}
-
-void background_thaw(struct guest *g)
-{
-    struct command *c;
-    LIST_FOREACH(c, &g->commands, link)
-    if (c->log.pipe.fd >= 0 && loop_watch(&g->loop, &c->log.pipe, POLLIN) < 0)
-        loop_close(&g->loop, &c->log.pipe);
 }
 
 int background_open_log(struct command *c, int fds[3], struct error *err)
@@ -474,37 +462,6 @@ int words_collect(const struct wire_frame *f, uint16_t key, struct words *ret)
     return 0;
 }
 
-/* Fills in the descriptors of s as the request says. */
-static int exec_open_stdio(struct command *c, struct conn *conn, const struct wire_frame *f,
-                           struct spawn *s, struct error *err)
-{
-    enum wire_stdio stdio = (enum wire_stdio)wire_find_u64(f, WIRE_K_STDIO, WIRE_STDIO_FDS);
-    int r = 0;
-    if (stdio == WIRE_STDIO_FDS) {
-        if (conn->in.n_fds != ARRAY_SIZE(s->fds))
-            return error_set(err, EINVAL, "three descriptors must come with the request, %zu did",
-                             conn->in.n_fds);
-        c->last = wire_find_u64(f, WIRE_K_LAST, 0) != 0;
-        memcpy(s->fds, conn->in.fds, sizeof s->fds);
-        conn->in.n_fds = 0;
-        return 0;
-    }
-    if (c->background && stdio != WIRE_STDIO_NULL)
-        return error_set(err, EINVAL,
-                         "the output of a background command cannot be sent in frames");
-    if (c->background)
-        return background_open_log(c, s->fds, err);
-    s->tty = stdio == WIRE_STDIO_PTY;
-    if (stdio == WIRE_STDIO_FRAMES)
-        r = relay_open_pipes(&c->relay, RELAY_STDIN | RELAY_STDOUT | RELAY_STDERR, s->fds);
-    else if (s->tty)
-        r = relay_open_pty(&c->relay, wire_find_u64(f, WIRE_K_ROWS, 0),
-                           wire_find_u64(f, WIRE_K_COLS, 0), s->fds);
-    else if (stdio != WIRE_STDIO_NULL)
-        r = -EINVAL;
-    return r < 0 ? error_errno(err, -r, "cannot connect the command's input and output") : 0;
-}
-
 static int exec_start(struct command *c, struct conn *conn, const struct wire_frame *f,
                       struct error *err)
 {
@@ -525,9 +482,31 @@ static int exec_start(struct command *c, struct conn *conn, const struct wire_fr
     if (!c->cwd || !c->name)
         return error_set(err, EINVAL, "the working directory is not a path");
 
-    r = exec_open_stdio(c, conn, f, &s, err);
+    enum wire_stdio stdio = (enum wire_stdio)wire_find_u64(f, WIRE_K_STDIO, WIRE_STDIO_FDS);
+    s.tty = stdio == WIRE_STDIO_PTY;
+    if (stdio == WIRE_STDIO_FDS) {
+        if (conn->in.n_fds != ARRAY_SIZE(s.fds))
+            return error_set(err, EINVAL, "three descriptors must come with the request, %zu did",
+                             conn->in.n_fds);
+        c->last = wire_find_u64(f, WIRE_K_LAST, 0) != 0;
+        memcpy(s.fds, conn->in.fds, sizeof s.fds);
+        conn->in.n_fds = 0;
+    } else if (c->background) {
+        if (stdio != WIRE_STDIO_NULL)
+            return error_set(err, EINVAL,
+                             "the output of a background command cannot be sent in frames");
+        r = background_open_log(c, s.fds, err);
+        if (r < 0)
+            return r;
+    } else if (stdio == WIRE_STDIO_FRAMES) {
+        r = relay_open_pipes(&c->relay, RELAY_STDIN | RELAY_STDOUT | RELAY_STDERR, s.fds);
+    } else if (s.tty) {
+        r = relay_open_pty(&c->relay, f, s.fds);
+    } else if (stdio != WIRE_STDIO_NULL) {
+        r = -EINVAL;
+    }
     if (r < 0)
-        return r;
+        return error_errno(err, -r, "cannot connect the command's input and output");
     s.argv = argv.list;
     s.envp = env.list;
     s.cwd = c->cwd;
@@ -538,7 +517,6 @@ static int exec_start(struct command *c, struct conn *conn, const struct wire_fr
                          "(--pids)");
     if (r < 0)
         return error_errno(err, -r, "cannot start the command: fork");
-    command_arm(c);
     return 0;
 }
 

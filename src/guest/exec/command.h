@@ -30,13 +30,13 @@ void relay_close(struct relay *r);
 #define RELAY_STDOUT 2u
 #define RELAY_STDERR 4u
 int relay_open_pipes(struct relay *r, unsigned which, int ret_fds[3]);
-int relay_open_pty(struct relay *r, uint64_t rows, uint64_t cols, int ret_fds[3]);
+int relay_open_pty(struct relay *r, const struct wire_frame *f, int ret_fds[3]);
 
 /* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it,
  * which without a connection is RELAY_INPUT_MAX. */
 #define RELAY_INPUT_MAX (1u << 20)
 int relay_feed(struct relay *r, const void *data, size_t n, bool end);
-void relay_resize(struct relay *r, const struct wire_frame *f);
+int relay_resize(struct relay *r, const struct wire_frame *f);
 
 /* Reads output, or leaves it in the pipes until the connection has room again. */
 void relay_watch_output(struct relay *r, bool on);
@@ -85,17 +85,6 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
 /* process.c: starting a process. */
 #define SEARCH_PATH_DEFAULT "/bin:/usr/bin"
 
-/* Finds a program as execvp does: a name with a slash is a path; any other is tried in each folder
- * of PATH. In memory of the caller, since nothing may be allocated between vfork and exec. */
-struct search_path {
-    const char *name;
-    const char *rest; /* folders not tried yet; NULL at the end */
-    char candidate[PATH_MAX];
-};
-
-void search_path_begin(struct search_path *s, const char *name, char *const *envp);
-const char *search_path_next(struct search_path *s); /* NULL: there is no other path to try */
-
 enum spawn_step { SPAWN_SETUP, SPAWN_CWD, SPAWN_EXEC };
 
 struct spawn_report {
@@ -121,7 +110,7 @@ struct spawn {
     rlim_t tag;
     rlim_t files;                /* the soft limit; 0: as many as the guest itself may have */
     struct spawn_report *report; /* in memory that the child shares */
-    struct search_path search;
+    char candidate[PATH_MAX];    /* here, since nothing may be allocated between vfork and exec */
 };
 
 /* The new process's id, or a negative errno. */
@@ -227,11 +216,8 @@ int command_spawn(struct command *c, struct spawn *s);
 
 void command_parse_limits(struct command_limits *l, const struct wire_frame *f);
 
-/* From now on its time runs and its limits hold. */
-void command_arm(struct command *c);
-
-/* Gives the connection to the command, which gets its frames and sends output and the result; a
- * command in the background answers at once with its handle. */
+/* Its limits hold from now on. Gives the connection to the command, which gets its frames and sends
+ * output and the result; a command in the background answers at once with its handle. */
 void command_serve(struct command *c, struct conn *conn);
 
 /* Its process was reaped; one of its orphans was. */
@@ -249,9 +235,6 @@ void command_answer(struct command *c);
 
 /* Makes the log of a background command, and its two ends of the pipe to it: fds[1], fds[2]. */
 int background_open_log(struct command *c, int fds[3], struct error *err);
-
-/* The box is no longer frozen: logs are written again. */
-void background_thaw(struct guest *g);
 
 /* The repeated string fields of a request as a NULL-terminated list, for execve. */
 struct words {

@@ -51,52 +51,36 @@ void spawn_close(struct spawn *s)
         cleanup_close(&s->fds[i]);
 }
 
-void search_path_begin(struct search_path *s, const char *name, char *const *envp)
-{
-    s->name = name;
-    s->rest = SEARCH_PATH_DEFAULT;
-    for (; *envp; envp++)
-        if (strncmp(*envp, "PATH=", 5) == 0) {
-            s->rest = *envp + 5;
-            break;
-        }
-}
-
-const char *search_path_next(struct search_path *s)
-{
-    size_t name_len = strlen(s->name);
-    if (strchr(s->name, '/')) {
-        const char *only = s->rest ? s->name : NULL;
-        s->rest = NULL;
-        return only;
-    }
-    while (s->rest && name_len > 0) {
-        const char *folder = s->rest;
-        size_t len = strcspn(folder, ":");
-        s->rest = folder[len] ? folder + len + 1 : NULL;
-        if (len + 1 + name_len + 1 > sizeof s->candidate)
-            continue;
-        char *at = mempcpy(s->candidate, folder, len);
-        /* An empty folder is the current one. */
-        if (len > 0)
-            *at++ = '/';
-        memcpy(at, s->name, name_len + 1);
-        return s->candidate;
-    }
-    return NULL;
-}
-
-/* Returns only on failure, with the errno that a person should see: a denied candidate says more
- * than a missing one. */
+/* Finds and executes the program as execvp does: a name with a slash is a path; any other is tried
+ * in each folder of PATH. Returns only on failure, with the errno that a person should see: a
+ * denied candidate says more than a missing one. */
 static int spawn_exec(struct spawn *s)
 {
+    char *name = s->argv[0];
+    size_t name_len = strlen(name);
+    bool is_path = strchr(name, '/');
+    const char *rest = SEARCH_PATH_DEFAULT;
     int code = ENOENT;
-    const char *path;
-    search_path_begin(&s->search, s->argv[0], s->envp);
-    while ((path = search_path_next(&s->search))) {
+    char *const *env = s->envp;
+    while (*env && strncmp(*env, "PATH=", 5) != 0)
+        env++;
+    if (*env)
+        rest = *env + 5;
+    while (rest && name_len > 0) {
+        const char *folder = rest, *path = is_path ? name : s->candidate;
+        size_t len = strcspn(folder, ":");
+        rest = folder[len] && !is_path ? folder + len + 1 : NULL;
+        if (!is_path) {
+            if (len + 1 + name_len + 1 > sizeof s->candidate)
+                continue;
+            char *at = mempcpy(s->candidate, folder, len);
+            if (len > 0) /* an empty folder is the current one */
+                *at++ = '/';
+            memcpy(at, name, name_len + 1);
+        }
         execve(path, s->argv, s->envp);
         if (errno == ENOEXEC) { /* a script without #! is given to the shell, as execvp does */
-            char **argv = s->argv - 1, *name = s->argv[0];
+            char **argv = s->argv - 1;
             argv[0] = (char *)"sh";
             argv[1] = (char *)path;
             execve("/bin/sh", argv, s->envp);
@@ -475,7 +459,10 @@ static void freeze_end(struct guest *g)
     buf_free(&z->stopped_before);
     z->state = FREEZE_OFF;
     z->count = 0;
-    background_thaw(g);
+    struct command *c;
+    LIST_FOREACH(c, &g->commands, link) /* logs are written again */
+    if (c->log.pipe.fd >= 0 && loop_watch(&g->loop, &c->log.pipe, POLLIN) < 0)
+        loop_close(&g->loop, &c->log.pipe);
     worker_kill_stopped(g);
 }
 
@@ -524,15 +511,16 @@ static void freeze_answer(struct guest *g)
 {
     struct freeze *z = &g->freeze;
     for (size_t i = 0; i < z->n_holders; i++) {
-        if (z->answered[i])
+        struct conn *conn = z->holders[i];
+        if (conn->data) /* already answered */
             continue;
-        struct buf *b = &z->holders[i]->out;
+        struct buf *b = &conn->out;
         size_t at = wire_begin(b, WIRE_RESULT);
         wire_put_u64(b, WIRE_K_COUNT, z->count);
         wire_put_u64(b, WIRE_K_MAPPED, z->mapped);
         wire_end(b, at);
-        z->answered[i] = true;
-        conn_push(z->holders[i]);
+        conn->data = g;
+        conn_push(conn);
     }
 }
 
@@ -566,9 +554,7 @@ static void freeze_closed(struct conn *conn)
     struct freeze *z = &conn->guest->freeze;
     for (size_t i = 0; i < z->n_holders; i++)
         if (z->holders[i] == conn) {
-            z->n_holders--;
-            z->holders[i] = z->holders[z->n_holders];
-            z->answered[i] = z->answered[z->n_holders];
+            z->holders[i] = z->holders[--z->n_holders];
             break;
         }
     if (z->n_holders == 0)
@@ -590,8 +576,7 @@ void freeze_request(struct conn *conn, const struct wire_frame *f)
         return;
     }
     conn->user = &user;
-    z->holders[z->n_holders] = conn;
-    z->answered[z->n_holders++] = false;
+    z->holders[z->n_holders++] = conn;
     if (z->state == FREEZE_ON)
         freeze_answer(g);
     if (z->state != FREEZE_OFF)

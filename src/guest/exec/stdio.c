@@ -37,14 +37,6 @@
 #define GAP_FORMAT "\n[... %20" PRIu64 " bytes left out here ...]\n"
 #define GAP_LENGTH (sizeof "\n[... 12345678901234567890 bytes left out here ...]\n" - 1)
 
-/* Sizes that are 0 or absurd become the usual 24 x 80. */
-static int pty_resize(int master, uint64_t rows, uint64_t cols)
-{
-    struct winsize size = {.ws_row = rows && rows <= UINT16_MAX ? (unsigned short)rows : 24,
-                           .ws_col = cols && cols <= UINT16_MAX ? (unsigned short)cols : 80};
-    return ioctl(master, TIOCSWINSZ, &size);
-}
-
 void relay_watch_output(struct relay *r, bool on)
 {
     for (size_t i = 0; i < ARRAY_SIZE(r->out); i++)
@@ -155,12 +147,6 @@ int relay_feed(struct relay *r, const void *data, size_t n, bool end)
     return 0;
 }
 
-void relay_resize(struct relay *r, const struct wire_frame *f)
-{
-    if (r->pty && r->in.fd >= 0)
-        pty_resize(r->in.fd, wire_find_u64(f, WIRE_K_ROWS, 0), wire_find_u64(f, WIRE_K_COLS, 0));
-}
-
 void relay_init(struct relay *r, struct loop *l, uint8_t *scratch)
 {
     const struct loop_source out = {.fd = -1, .ready = relay_output_ready, .owner = r};
@@ -197,12 +183,21 @@ int relay_open_pipes(struct relay *r, unsigned which, int ret_fds[3])
     return 0;
 }
 
+int relay_resize(struct relay *r, const struct wire_frame *f)
+{
+    uint64_t rows = wire_find_u64(f, WIRE_K_ROWS, 0), cols = wire_find_u64(f, WIRE_K_COLS, 0);
+    /* Sizes that are 0 or absurd become the usual 24 x 80. */
+    struct winsize size = {.ws_row = rows && rows <= UINT16_MAX ? (unsigned short)rows : 24,
+                           .ws_col = cols && cols <= UINT16_MAX ? (unsigned short)cols : 80};
+    return r->pty && r->in.fd >= 0 ? ioctl(r->in.fd, TIOCSWINSZ, &size) : 0;
+}
+
 /* A pair of the box's own devpts. Neither end becomes a controlling terminal of the guest. */
-int relay_open_pty(struct relay *r, uint64_t rows, uint64_t cols, int ret_fds[3])
+int relay_open_pty(struct relay *r, const struct wire_frame *f, int ret_fds[3])
 {
     _cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     int locked = 0;
-    if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0 || pty_resize(master, rows, cols) < 0)
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
         return -errno;
     /* Asked of the master itself: no name is looked up that another process could have replaced. */
     int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -215,7 +210,9 @@ int relay_open_pty(struct relay *r, uint64_t rows, uint64_t cols, int ret_fds[3]
     r->in.fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
     r->out[0].fd = TAKE_FD(master);
     r->pty = true;
-    return ret_fds[1] < 0 || ret_fds[2] < 0 || r->in.fd < 0 ? -EMFILE : 0;
+    if (ret_fds[1] < 0 || ret_fds[2] < 0 || r->in.fd < 0)
+        return -EMFILE;
+    return relay_resize(r, f) < 0 ? -errno : 0;
 }
 
 int output_log_create(struct output_log *l, uint64_t *number)

@@ -59,7 +59,7 @@ struct report {
     void *data;
     const char *label;    /* put before each name: the file, if names are only unique in one */
     const char *fallback; /* the message of a failure that has none, or NULL */
-    uint64_t counts[WIRE_OUTCOME_SKIPPED + 1];
+    uint64_t total, counts[WIRE_OUTCOME_SKIPPED + 1];
     uint64_t left_out; /* tests over the limit */
     int64_t duration_ns;
 };
@@ -67,7 +67,6 @@ struct report {
 /* Cleans and counts one test, and passes it on unless there were too many already. */
 int report_add(struct report *r, const struct report_test *t);
 
-uint64_t report_total(const struct report *r);
 uint64_t report_bad(const struct report *r); /* failed tests and errors */
 
 /* Calls `take` for each line of a text without its end, NUL-terminated (a NUL inside becomes a

@@ -45,6 +45,8 @@
 #define FILES_FEW      128 /* below this, descriptors are left to the script */
 #define WARM_PATIENCE  (2 * NS_PER_S)
 #define COLD_PATIENCE  (10 * NS_PER_S)
+#define ENV_MAX        1024
+#define ARGS_MAX       16
 #define WORD_MAX       (128u << 10) /* the longest argument that the kernel passes to a program */
 
 /* A descriptor above which bash keeps its report while the script runs: out of reach of every
@@ -232,88 +234,46 @@ static struct session *session_find(struct guest *g, const struct wire_frame *f,
     return s;
 }
 
-/* Everything that is needed until the process runs. */
-struct shell_parts {
-    struct spawn spawn;
-    int wake; /* the shell's end */
-    struct buf prelude;
-    struct buf pwd; /* PWD=… */
-    char *envp[1024];
-    char *argv[16]; /* argv[0] is spawn's free slot */
-};
-
-static void shell_parts_free(struct shell_parts *p)
-{
-    spawn_close(&p->spawn);
-    cleanup_close(&p->wake);
-    buf_free(&p->prelude);
-    buf_free(&p->pwd);
-}
-
-/* What the shell and the guest share, with the session's state in it. Offsets are shared, too, so
- * the guest reads and writes at offsets that it names. */
-static int shell_open_shared(struct shell *s, struct shell_parts *p, const struct state *st)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    p->wake = ends[0];
-    s->wake = ends[1];
-    s->payload = memfd_create("payload", MFD_CLOEXEC);
-    s->input = memfd_create("input", MFD_CLOEXEC);
-    s->report = memfd_create("report", MFD_CLOEXEC);
-    if (s->payload < 0 || s->input < 0 || s->report < 0)
-        return -errno;
-    _cleanup_buf_ struct buf b = BUF_INIT(2 * STATE_MAX);
-    buf_append(&b, st->cwd, st->cwd_len);
-    buf_append(&b, "", 1);
-    buf_append(&b, st->exports, strlen(st->exports) + 1);
-    if (buf_append(&b, st->functions, strlen(st->functions) + 1) < 0)
-        return -ENOMEM;
-    s->payload_size = b.len;
-    return io_write_at(s->payload, b.data, b.len, 0);
-}
-
 /*
  * Variables go into the payload, not into the environment: what bash obeys at its start (BASH_ENV,
  * SHELLOPTS) would act before the script does. Left are PATH, to find the shell by, the folder as
  * the session calls it, and names that no shell has variables for.
  */
-static int shell_make_args(struct shell_parts *p, const struct command *c, const struct state *st,
-                           int anchor)
+static int shell_make_args(const struct command *c, const struct state *st, int anchor,
+                           struct buf *text, char *envp[ENV_MAX], char *argv[ARGS_MAX])
 {
     const struct words *seed = &c->shell->session->seed;
     const char *path = "PATH=" SEARCH_PATH_DEFAULT;
     size_t n = 0;
-    for (size_t i = 0; i < seed->count && n < ARRAY_SIZE(p->envp) - 3; i++) {
+    buf_printf(text, "PWD=%.*s", (int)st->cwd_len, st->cwd);
+    buf_append(text, "", 1);
+    size_t pwd_size = text->len;
+    if (prelude_put_bash(text, anchor) < 0 || !buf_cstr(text))
+        return -ENOMEM;
+    for (size_t i = 0; i < seed->count && n < ENV_MAX - 3; i++) {
         if (strncmp(seed->list[i], "PATH=", 5) == 0)
             path = seed->list[i];
         else if (state_is_foreign(seed->list[i]))
-            p->envp[n++] = seed->list[i];
+            envp[n++] = seed->list[i];
     }
-    p->envp[n++] = (char *)path;
-    buf_printf(&p->pwd, "PWD=%.*s", (int)st->cwd_len, st->cwd);
-    if (!(p->envp[n++] = buf_cstr(&p->pwd)))
-        return -ENOMEM;
-    p->envp[n] = NULL;
+    envp[n++] = (char *)path;
+    envp[n++] = (char *)text->data;
+    envp[n] = NULL;
 
-    if (!c->shell->plain) {
-        if (prelude_put_bash(&p->prelude, anchor) < 0 || !buf_cstr(&p->prelude))
-            return -ENOMEM;
-        const char *words[] = {"bash", "--norc", "--noprofile", "-c", (char *)p->prelude.data,
-                               "bash"};
-        memcpy(p->argv + 1, words, sizeof words);
+    const char *prelude = (const char *)text->data + pwd_size;
+    const char *bash[ARGS_MAX] = {"bash", "--norc", "--noprofile", "-c", prelude, "bash"};
+    memcpy(argv, bash, sizeof bash);
+    if (!c->shell->plain)
         return 0;
-    }
     /* The POSIX shell gets everything as arguments: it has nothing to read a payload with. */
     const char *cwd = (const char *)c->shell->call.payload.data;
     const char *input = cwd + strlen(cwd) + 1, *script = input + strlen(input) + 1;
-    const char *words[] = {"sh", "-c", PRELUDE_SH, "sh", st->exports, c->cwd, cwd, input, script};
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-        if (strlen(words[i]) >= WORD_MAX)
+    const char *sh[ARGS_MAX] = {"sh",   "-c", PRELUDE_SH, "sh",  st->exports,
+                                c->cwd, cwd,  input,      script};
+    memcpy(argv, sh, sizeof sh);
+    for (size_t i = 0; argv[i]; i++)
+        if (strlen(argv[i]) >= WORD_MAX)
             return -E2BIG;
-        p->argv[i + 1] = (char *)words[i];
-    }
     return 0;
 }
 
@@ -344,30 +304,46 @@ static int shell_hand_over(struct command *c)
 
 static int shell_spawn(struct command *c, bool called, struct error *err)
 {
-    _cleanup_(shell_parts_free) struct shell_parts p = {.spawn.fds = {-1, -1, -1},
-                                                        .wake = -1,
-                                                        .prelude = BUF_INIT(PRELUDE_MAX),
-                                                        .pwd = BUF_INIT(2 * PATH_MAX)};
+    _cleanup_(spawn_close) struct spawn spawn = {.fds = {-1, -1, -1}};
+    _cleanup_buf_ struct buf text = BUF_INIT(PRELUDE_MAX + 2 * PATH_MAX);
+    _cleanup_buf_ struct buf saved = BUF_INIT(2 * STATE_MAX);
+    _cleanup_fd_ int wake = -1;
+    char *envp[ENV_MAX], *argv[1 + ARGS_MAX] = {0}; /* argv[0] is spawn's free slot */
     struct shell *s = c->shell;
-    struct spawn *spawn = &p.spawn;
     struct state st;
+    int ends[2];
     int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
-    int r = c->background ? background_open_log(c, spawn->fds, err) : 0;
+    int r = c->background ? background_open_log(c, spawn.fds, err) : 0;
     if (r < 0)
         return r;
-    r = relay_open_pipes(&c->relay, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn->fds);
+    r = relay_open_pipes(&c->relay, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn.fds);
     if (r < 0)
         return error_errno(err, -r, "cannot connect the shell's input and output");
     r = session_begin(s->session, s->fresh, &st);
     s->revision = s->session->revision;
-    if (r >= 0)
-        r = shell_open_shared(s, &p, &st);
-    c->cwd = r >= 0 ? strndup(st.cwd, st.cwd_len) : NULL;
+    if (r < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return error_errno(err, r < 0 ? -r : errno, "cannot start a shell");
+    wake = ends[0];
+    s->wake = ends[1];
+
+    /* What the shell and the guest share, with the session's state in it. Offsets are shared, too,
+     * so the guest reads and writes at offsets that it names. */
+    s->payload = memfd_create("payload", MFD_CLOEXEC);
+    s->input = memfd_create("input", MFD_CLOEXEC);
+    s->report = memfd_create("report", MFD_CLOEXEC);
+    buf_append(&saved, st.cwd, st.cwd_len);
+    buf_append(&saved, "", 1);
+    buf_append(&saved, st.exports, strlen(st.exports) + 1);
+    buf_append(&saved, st.functions, strlen(st.functions) + 1);
+    s->payload_size = saved.len;
+    c->cwd = strndup(st.cwd, st.cwd_len);
     c->name = strdup(s->plain ? "sh" : "bash");
-    if (r >= 0 && (!c->cwd || !c->name))
+    if (s->payload < 0 || s->input < 0 || s->report < 0 || saved.failed || !c->cwd || !c->name)
         r = -ENOMEM;
     if (r >= 0)
-        r = shell_make_args(&p, c, &st, anchor);
+        r = io_write_at(s->payload, saved.data, saved.len, 0);
+    if (r >= 0)
+        r = shell_make_args(c, &st, anchor, &text, envp, argv + 1);
     if (r == -E2BIG)
         return error_set(err, E2BIG,
                          "the script or the session's variables are too long: this box has no bash,"
@@ -377,22 +353,22 @@ static int shell_spawn(struct command *c, bool called, struct error *err)
     if (r < 0)
         return error_errno(err, -r, "cannot start a shell");
 
-    const int more[] = {p.wake, s->payload, s->input, s->report};
-    spawn->argv = p.argv + 1;
-    spawn->envp = p.envp;
-    spawn->cwd = c->cwd;
-    spawn->or_cwd = SESSION_FOLDER;
-    spawn->more = more;
-    spawn->n_more = ARRAY_SIZE(more);
-    spawn->apart = s->wake >= 0 && !s->plain;
-    spawn->anchor = s->plain ? 0 : anchor;
+    const int more[] = {wake, s->payload, s->input, s->report};
+    spawn.argv = argv + 1;
+    spawn.envp = envp;
+    spawn.cwd = c->cwd;
+    spawn.or_cwd = SESSION_FOLDER;
+    spawn.more = more;
+    spawn.n_more = ARRAY_SIZE(more);
+    spawn.apart = s->wake >= 0 && !s->plain;
+    spawn.anchor = s->plain ? 0 : anchor;
     /* What bash prints while it starts (say, that its folder is being removed) is no output of the
      * script: its stderr is /dev/null until the prelude makes it what stdout is. */
-    cleanup_close(&spawn->fds[2]);
-    spawn->fds[2] = s->plain ? fcntl(spawn->fds[1], F_DUPFD_CLOEXEC, 3) : -1;
-    if (s->plain && spawn->fds[2] < 0)
+    cleanup_close(&spawn.fds[2]);
+    spawn.fds[2] = s->plain ? fcntl(spawn.fds[1], F_DUPFD_CLOEXEC, 3) : -1;
+    if (s->plain && spawn.fds[2] < 0)
         return error_errno(err, errno, "cannot connect the shell's input and output");
-    r = command_spawn(c, spawn);
+    r = command_spawn(c, &spawn);
     return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
 }
 
@@ -544,34 +520,9 @@ static bool shell_again(struct command *c)
         next->limits = c->limits;
         next->started = c->started;
         next->shell->replaced = !c->report->error;
-        command_arm(next);
         command_serve(next, conn);
     }
     command_free(c);
-    return true;
-}
-
-/* The call could not even begin: true with the text for an ERROR. */
-static bool shell_refused(struct command *c, const struct state_report *report, char *text,
-                          size_t size)
-{
-    struct state state;
-    if (shell_is_missing(c)) {
-        snprintf(text, size, "this box has no shell: neither bash nor sh is in its PATH");
-        return true;
-    }
-    if (!c->shell->call.own_cwd || c->report->error || !WIFEXITED(c->status) ||
-        WEXITSTATUS(c->status) != 126 || !report->taken || report->rest_len == 0 ||
-        state_parse(report->rest, report->rest_len, &state))
-        return false;
-    /* The report holds the shell's message about the folder, whose last part says why. */
-    char why[128] = "No such file or directory";
-    const char *line = report->rest, *end = memchr(line, '\n', report->rest_len);
-    const char *colon = end ? memrchr(line, ':', (size_t)(end - line)) : NULL;
-    if (colon && end - colon > 2 && end - colon < (ptrdiff_t)sizeof why)
-        snprintf(why, sizeof why, "%.*s", (int)(end - colon - 2), colon + 2);
-    snprintf(text, size, "cannot enter the working directory %.300s: %s",
-             (const char *)c->shell->call.payload.data, why);
     return true;
 }
 
@@ -601,7 +552,6 @@ static void shell_over(struct command *c)
     struct session *session = c->idle ? NULL : s->session;
     struct state_report report;
     struct state state;
-    char text[512];
     shell_read_report(c, &b, &report);
     if (session) {
         if (report.gone)
@@ -610,10 +560,24 @@ static void shell_over(struct command *c)
         if (exited_by_itself && state_parse(report.rest, report.rest_len, &state))
             s->saved = session_save(session, &state, s->call.own_cwd) >= 0;
     }
-    if (c->conn && shell_refused(c, &report, text, sizeof text))
-        conn_error(TAKE_PTR(c->conn), ENOENT, "%s", text);
-    else if (c->conn)
+    /* A call that could not begin, since there is no shell or no such folder, is an ERROR. The
+     * report then holds the shell's message about the folder, whose last part says why. */
+    bool no_folder = s->call.own_cwd && !c->report->error && WIFEXITED(c->status) &&
+                     WEXITSTATUS(c->status) == 126 && report.taken && report.rest_len > 0 &&
+                     !state_parse(report.rest, report.rest_len, &state);
+    if (c->conn && shell_is_missing(c)) {
+        conn_error(TAKE_PTR(c->conn), ENOENT,
+                   "this box has no shell: neither bash nor sh is in its PATH");
+    } else if (c->conn && no_folder) {
+        const char *line = report.rest, *end = memchr(line, '\n', report.rest_len);
+        const char *colon = end ? memrchr(line, ':', (size_t)(end - line)) : NULL;
+        bool says_why = colon && end - colon > 2 && end - colon < 128;
+        conn_error(TAKE_PTR(c->conn), ENOENT, "cannot enter the working directory %.300s: %.*s",
+                   (const char *)s->call.payload.data, says_why ? (int)(end - colon - 2) : INT_MAX,
+                   says_why ? colon + 2 : "No such file or directory");
+    } else if (c->conn) {
         command_answer(c);
+    }
     command_free(c);
     if (session)
         shell_prepare(session);
@@ -728,6 +692,5 @@ void shell_request(struct conn *conn, const struct wire_frame *f)
         return;
     }
     c->limits = limits;
-    command_arm(c);
     command_serve(c, conn);
 }
