@@ -350,9 +350,9 @@ static int rename_open_parent(const struct caller *c, int dir, char *path, const
     return caller_open(base, parent, O_DIRECTORY, ret_fd);
 }
 
-/* What the caller of a rename gets: 0, a negative errno, or NOTIFY_CONTINUE. The paths are read from
- * its memory, which may change at once: then the guest moves another folder, which the caller could
- * have moved as well. */
+/* What the caller of a rename gets: 0, a negative errno, or NOTIFY_CONTINUE. Its memory may change
+ * after the paths were read: then the guest moves another folder, which the caller could have moved
+ * as well. */
 static int rename_decide(const struct caller *c, int from_dir, int to_dir, uint64_t from_address,
                          uint64_t to_address, unsigned flags)
 {

@@ -70,7 +70,7 @@ struct command *command_new(struct guest *g)
     c->deadline.fire = command_deadline_fire;
     c->sweep.fire = command_sweep_fire;
     c->sample.fire = command_sample_fire;
-    relay_init(&c->relay, &g->loop, g->scratch);
+    relay_init(c);
     LIST_INSERT_HEAD(&g->commands, c, link);
     g->n_commands++;
     return c;
@@ -84,7 +84,7 @@ struct command *command_free(struct command *c)
     loop_timer_set(loop, &c->deadline, 0);
     loop_timer_set(loop, &c->sample, 0);
     loop_timer_set(loop, &c->sweep, 0);
-    relay_close(&c->relay);
+    relay_close(c);
     if (c->log.path && !c->handle)
         unlink(c->log.path); /* it never started, and no answer named the file */
     output_log_free(&c->log, loop);
@@ -205,7 +205,7 @@ static void command_over(struct command *c)
     if (c->background || (c->hooks && c->hooks->again(c)))
         return;
     c->draining = true;
-    if (c->conn && !relay_drain(&c->relay))
+    if (c->conn && !relay_drain(c))
         return;
     if (c->hooks) {
         c->hooks->over(c);
@@ -319,10 +319,10 @@ static int command_frame(struct conn *conn, const struct wire_frame *f)
     switch (f->type) {
     case WIRE_STDIN:
         wire_find(f, WIRE_K_DATA, &data);
-        r = relay_feed(&c->relay, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
+        r = relay_feed(c, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
         return r == -EPIPE ? 0 : r; /* a command need not read its input */
     case WIRE_RESIZE:
-        relay_resize(&c->relay, f);
+        relay_resize(c, f);
         return 0;
     case WIRE_KILL:
         if (sig == 0 || sig >= NSIG)
@@ -344,7 +344,7 @@ static void command_room(struct conn *conn)
     if (c->draining)
         command_over(c);
     else
-        relay_watch_output(&c->relay, true);
+        relay_watch_output(c, true);
 }
 
 /* The host hung up: the command is cancelled. */
@@ -352,7 +352,7 @@ static void command_closed(struct conn *conn)
 {
     struct command *c = conn->data;
     c->conn = NULL;
-    relay_close(&c->relay);
+    relay_close(c);
     if (c->draining)
         command_free(c);
     else
@@ -390,10 +390,10 @@ void command_serve(struct command *c, struct conn *conn)
         conn_finish_frame(conn, at);
         return;
     }
-    c->conn = c->relay.conn = conn;
+    c->conn = conn;
     conn->data = c;
     conn->user = &user;
-    relay_watch_output(&c->relay, true);
+    relay_watch_output(c, true);
 }
 
 static void background_log_ready(struct loop_source *s, short events)
@@ -499,9 +499,9 @@ static int exec_start(struct command *c, struct conn *conn, const struct wire_fr
         if (r < 0)
             return r;
     } else if (stdio == WIRE_STDIO_FRAMES) {
-        r = relay_open_pipes(&c->relay, RELAY_STDIN | RELAY_STDOUT | RELAY_STDERR, s.fds);
+        r = relay_open_pipes(c, RELAY_STDIN | RELAY_STDOUT | RELAY_STDERR, s.fds);
     } else if (s.tty) {
-        r = relay_open_pty(&c->relay, f, s.fds);
+        r = relay_open_pty(c, f, s.fds);
     } else if (stdio != WIRE_STDIO_NULL) {
         r = -EINVAL;
     }
@@ -525,7 +525,7 @@ void exec_request(struct conn *conn, const struct wire_frame *f)
     struct error err = {0};
     struct command *c = command_new(conn->guest);
     if (!c) {
-        conn_error(conn, EAGAIN, "too many commands are running");
+        conn_error(conn, EAGAIN, "too many commands are running (limit: %d)", GUEST_COMMANDS_MAX);
     } else if (exec_start(c, conn, f, &err) < 0) {
         command_free(c);
         conn_error(conn, err.code, "%s", err.text);
@@ -581,7 +581,7 @@ void adopt_request(struct conn *conn, const struct wire_frame *f)
 {
     struct command *c = command_new(conn->guest);
     if (!c) {
-        conn_error(conn, EAGAIN, "too many commands are running");
+        conn_error(conn, EAGAIN, "too many commands are running (limit: %d)", GUEST_COMMANDS_MAX);
         return;
     }
     command_parse_limits(&c->limits, f);
@@ -678,16 +678,16 @@ void background_input_request(struct conn *conn, const struct wire_frame *f)
     if (!c)
         return;
     wire_find(f, WIRE_K_DATA, &data);
-    int r = relay_feed(&c->relay, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
+    int r = relay_feed(c, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
     if (r == -ENOBUFS) {
         conn_error(conn, EAGAIN,
                    "the command has not read its input yet: %zu bytes wait, the limit is %u",
-                   c->relay.backlog.len, RELAY_INPUT_MAX);
+                   c->backlog.len, RELAY_INPUT_MAX);
     } else if (r < 0) {
         conn_error(conn, -r, "the command's input is closed");
     } else {
         size_t at = wire_begin(&conn->out, WIRE_RESULT);
-        wire_put_u64(&conn->out, WIRE_K_COUNT, c->relay.backlog.len);
+        wire_put_u64(&conn->out, WIRE_K_COUNT, c->backlog.len);
         conn_finish_frame(conn, at);
     }
 }

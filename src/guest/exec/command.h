@@ -7,44 +7,6 @@
 
 struct error;
 
-/* stdio.c: relays bytes between a command's pipes or terminal and the host's connection, in frames.
- * One that was never opened does nothing. */
-struct relay {
-    struct loop *loop;
-    struct conn *conn;
-    uint8_t *scratch;          /* WIRE_DATA_MAX bytes, borrowed while a piece is relayed */
-    struct loop_source out[2]; /* of stdout and stderr; a terminal has only the first */
-    struct loop_source in;
-    struct buf backlog; /* input that the command has not taken yet */
-    bool in_ends;       /* once the backlog is written */
-    bool pty;
-    bool draining;  /* the command has ended */
-    size_t drained; /* since then */
-};
-
-void relay_init(struct relay *r, struct loop *l, uint8_t *scratch);
-void relay_close(struct relay *r);
-
-/* Makes pipes, or a terminal, and returns the command's ends, which the caller closes. */
-#define RELAY_STDIN  1u
-#define RELAY_STDOUT 2u
-#define RELAY_STDERR 4u
-int relay_open_pipes(struct relay *r, unsigned which, int ret_fds[3]);
-int relay_open_pty(struct relay *r, const struct wire_frame *f, int ret_fds[3]);
-
-/* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it,
- * which without a connection is RELAY_INPUT_MAX. */
-#define RELAY_INPUT_MAX (1u << 20)
-int relay_feed(struct relay *r, const void *data, size_t n, bool end);
-int relay_resize(struct relay *r, const struct wire_frame *f);
-
-/* Reads output, or leaves it in the pipes until the connection has room again. */
-void relay_watch_output(struct relay *r, bool on);
-
-/* After the command's end: relays what is already there. False: call it again when the connection
- * has room. */
-bool relay_drain(struct relay *r);
-
 /*
  * stdio.c: the output of a background command on its way to a file of the box. The file is bounded:
  * it holds the head and the tail of the output, and between them a line with the number of bytes
@@ -81,6 +43,31 @@ struct output_log_news {
 };
 void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
                      size_t room, struct output_log_news *ret);
+
+/* stdio.c: relays bytes between a command's pipes or terminal and the host's connection, in frames;
+ * nothing if none were opened. They are made with the command's ends, which the caller closes. */
+struct command;
+void relay_init(struct command *c);
+void relay_close(struct command *c);
+
+#define RELAY_STDIN  1u
+#define RELAY_STDOUT 2u
+#define RELAY_STDERR 4u
+int relay_open_pipes(struct command *c, unsigned which, int ret_fds[3]);
+int relay_open_pty(struct command *c, const struct wire_frame *f, int ret_fds[3]);
+int relay_resize(struct command *c, const struct wire_frame *f);
+
+/* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it,
+ * which without a connection is RELAY_INPUT_MAX. */
+#define RELAY_INPUT_MAX (1u << 20)
+int relay_feed(struct command *c, const void *data, size_t n, bool end);
+
+/* Reads output, or leaves it in the pipes until the connection has room again. */
+void relay_watch_output(struct command *c, bool on);
+
+/* After the command's end: relays what is already there. False: call it again when the connection
+ * has room. */
+bool relay_drain(struct command *c);
 
 /* process.c: starting a process. */
 #define SEARCH_PATH_DEFAULT "/bin:/usr/bin"
@@ -132,7 +119,6 @@ int proc_parse_stat(const char *text, size_t n, uint64_t ticks_per_second, struc
 bool proc_stat_is_dead(const struct proc_stat *s);
 
 /* process.c: the tag of a process (0: it is gone), and the command of a tag, or NULL. */
-struct command;
 void ptree_init(struct guest *g);
 rlim_t ptree_tag_of(pid_t pid);
 struct command *ptree_command(struct guest *g, rlim_t tag);
@@ -176,8 +162,13 @@ struct command_hooks {
 struct command {
     LIST_ENTRY(command) link;
     struct guest *guest;
-    struct conn *conn; /* waits for the result; NULL in the background and after a cancel */
-    struct relay relay;
+    struct conn *conn;         /* waits for the result; NULL in the background and after a cancel */
+    struct loop_source out[2]; /* relayed: stdout and stderr; a terminal has only the first */
+    struct loop_source in;
+    struct buf backlog; /* input that the command has not taken yet */
+    bool in_ends;       /* once the backlog is written */
+    bool pty;
+    size_t drained;              /* bytes relayed since the command's end */
     struct spawn_report *report; /* why the program was never executed, if so */
     struct loop_source arrival;  /* of a process that enters from outside (ADOPT); fd -1: none */
     rlim_t tag;

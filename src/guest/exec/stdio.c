@@ -37,136 +37,133 @@
 #define GAP_FORMAT "\n[... %20" PRIu64 " bytes left out here ...]\n"
 #define GAP_LENGTH (sizeof "\n[... 12345678901234567890 bytes left out here ...]\n" - 1)
 
-void relay_watch_output(struct relay *r, bool on)
+void relay_watch_output(struct command *c, bool on)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(r->out); i++)
-        if (r->out[i].fd >= 0 && loop_watch(r->loop, &r->out[i], on ? POLLIN : 0) < 0)
-            loop_close(r->loop, &r->out[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
+        if (c->out[i].fd >= 0 && loop_watch(&c->guest->loop, &c->out[i], on ? POLLIN : 0) < 0)
+            loop_close(&c->guest->loop, &c->out[i]);
 }
 
 /* Relays one piece. False when there is nothing to read now; the end of the stream closes it. */
-static bool relay_piece(struct relay *r, struct loop_source *s)
+static bool relay_piece(struct command *c, struct loop_source *s)
 {
     if (s->fd < 0)
         return false;
-    ssize_t n = read(s->fd, r->scratch, WIRE_DATA_MAX);
+    ssize_t n = read(s->fd, c->guest->scratch, WIRE_DATA_MAX);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
     /* A terminal whose other side is closed reports EIO. */
     if (n <= 0) {
-        loop_close(r->loop, s);
+        loop_close(&c->guest->loop, s);
         return false;
     }
-    struct buf *b = &r->conn->out;
+    struct buf *b = &c->conn->out;
     size_t at = wire_begin(b, WIRE_OUTPUT);
-    wire_put_u64(b, WIRE_K_STREAM, (uint64_t)(s - r->out) + 1);
-    wire_put(b, WIRE_K_DATA, r->scratch, (size_t)n);
+    wire_put_u64(b, WIRE_K_STREAM, (uint64_t)(s - c->out) + 1);
+    wire_put(b, WIRE_K_DATA, c->guest->scratch, (size_t)n);
     wire_end(b, at);
-    if (r->draining)
-        r->drained += (size_t)n;
-    conn_push(r->conn);
+    if (c->draining)
+        c->drained += (size_t)n;
+    conn_push(c->conn);
     return true;
 }
 
 static void relay_output_ready(struct loop_source *s, short events)
 {
-    struct relay *r = s->owner;
-    if (conn_is_full(r->conn))
-        relay_watch_output(r, false);
+    struct command *c = s->owner;
+    if (conn_is_full(c->conn))
+        relay_watch_output(c, false);
     else
-        relay_piece(r, s);
+        relay_piece(c, s);
 }
 
-bool relay_drain(struct relay *r)
+bool relay_drain(struct command *c)
 {
-    r->draining = true;
-    relay_watch_output(r, false);
-    loop_close(r->loop, &r->in);
-    for (size_t i = 0; i < ARRAY_SIZE(r->out); i++)
-        while (r->out[i].fd >= 0 && r->drained < DRAIN_MAX) {
-            if (conn_is_full(r->conn))
+    relay_watch_output(c, false);
+    loop_close(&c->guest->loop, &c->in);
+    for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
+        while (c->out[i].fd >= 0 && c->drained < DRAIN_MAX) {
+            if (conn_is_full(c->conn))
                 return false;
-            if (!relay_piece(r, &r->out[i]))
+            if (!relay_piece(c, &c->out[i]))
                 break;
         }
     return true;
 }
 
-static void relay_end_input(struct relay *r)
+static void relay_end_input(struct command *c)
 {
-    loop_close(r->loop, &r->in);
-    buf_free(&r->backlog);
+    loop_close(&c->guest->loop, &c->in);
+    buf_free(&c->backlog);
 }
 
 /* Writes what the command takes; if it closed its input, the rest is dropped. Then the connection
  * is read or paused, as the backlog is short or long. */
-static void relay_write_backlog(struct relay *r)
+static void relay_write_backlog(struct command *c)
 {
-    while (r->backlog.len) {
-        ssize_t n = write(r->in.fd, r->backlog.data, r->backlog.len);
+    while (c->backlog.len) {
+        ssize_t n = write(c->in.fd, c->backlog.data, c->backlog.len);
         if (n < 0 && errno == EAGAIN)
             break;
         if (n >= 0)
-            buf_consume(&r->backlog, (size_t)n);
+            buf_consume(&c->backlog, (size_t)n);
         else if (errno != EINTR)
-            relay_end_input(r);
+            relay_end_input(c);
     }
-    bool empty = r->backlog.len == 0;
-    if (r->in.fd >= 0 &&
-        ((empty && r->in_ends) || loop_watch(r->loop, &r->in, empty ? 0 : POLLOUT) < 0))
-        relay_end_input(r);
-    if (!r->conn)
+    bool empty = c->backlog.len == 0;
+    if (c->in.fd >= 0 &&
+        ((empty && c->in_ends) || loop_watch(&c->guest->loop, &c->in, empty ? 0 : POLLOUT) < 0))
+        relay_end_input(c);
+    if (!c->conn)
         return;
-    bool pause = r->backlog.len >= (r->conn->paused ? BACKLOG_ROOM : BACKLOG_FULL);
-    if (pause != r->conn->paused)
-        conn_pause(r->conn, pause);
+    bool pause = c->backlog.len >= (c->conn->paused ? BACKLOG_ROOM : BACKLOG_FULL);
+    if (pause != c->conn->paused)
+        conn_pause(c->conn, pause);
 }
 
 static void relay_input_ready(struct loop_source *s, short events)
 {
-    struct relay *r = CONTAINER_OF(s, struct relay, in);
+    struct command *c = CONTAINER_OF(s, struct command, in);
     /* The reader is gone while nothing was to be written: only the event shows it. */
-    if (r->backlog.len == 0)
-        relay_end_input(r);
-    relay_write_backlog(r);
+    if (c->backlog.len == 0)
+        relay_end_input(c);
+    relay_write_backlog(c);
 }
 
-int relay_feed(struct relay *r, const void *data, size_t n, bool end)
+int relay_feed(struct command *c, const void *data, size_t n, bool end)
 {
-    if (r->in.fd < 0 || r->in_ends)
+    if (c->in.fd < 0 || c->in_ends)
         return -EPIPE;
-    if (r->backlog.len + n > (r->conn ? BACKLOG_MAX - 1 : RELAY_INPUT_MAX))
+    if (c->backlog.len + n > (c->conn ? BACKLOG_MAX - 1 : RELAY_INPUT_MAX))
         return -ENOBUFS;
-    if (buf_append(&r->backlog, data, n) < 0 ||
-        (end && r->pty && buf_append(&r->backlog, &(uint8_t){END_OF_FILE}, 1) < 0)) {
-        r->backlog.failed = false;
+    if (buf_append(&c->backlog, data, n) < 0 ||
+        (end && c->pty && buf_append(&c->backlog, &(uint8_t){END_OF_FILE}, 1) < 0)) {
+        c->backlog.failed = false;
         return -ENOMEM;
     }
-    r->in_ends = end && !r->pty;
-    relay_write_backlog(r);
+    c->in_ends = end && !c->pty;
+    relay_write_backlog(c);
     return 0;
 }
 
-void relay_init(struct relay *r, struct loop *l, uint8_t *scratch)
+void relay_init(struct command *c)
 {
-    const struct loop_source out = {.fd = -1, .ready = relay_output_ready, .owner = r};
-    *r = (struct relay){.loop = l,
-                        .scratch = scratch,
-                        .out = {out, out},
-                        .in = {.fd = -1, .ready = relay_input_ready},
-                        .backlog = BUF_INIT(BACKLOG_MAX)};
+    const struct loop_source out = {.fd = -1, .ready = relay_output_ready, .owner = c};
+    c->out[0] = c->out[1] = out;
+    c->in = (struct loop_source){.fd = -1, .ready = relay_input_ready};
+    c->backlog = BUF_INIT(BACKLOG_MAX);
 }
 
-void relay_close(struct relay *r)
+void relay_close(struct command *c)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(r->out); i++)
-        loop_close(r->loop, &r->out[i]);
-    relay_end_input(r);
+    for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
+        loop_close(&c->guest->loop, &c->out[i]);
+    relay_end_input(c);
 }
 
-int relay_open_pipes(struct relay *r, unsigned which, int ret_fds[3])
+int relay_open_pipes(struct command *c, unsigned which, int ret_fds[3])
 {
-    struct loop_source *const sources[] = {&r->in, &r->out[0], &r->out[1]};
+    struct loop_source *const sources[] = {&c->in, &c->out[0], &c->out[1]};
     for (int i = 0; i < 3; i++) {
         int fds[2], ours = i == 0; /* which end */
         if (!(which & 1u << i))
@@ -183,17 +180,17 @@ int relay_open_pipes(struct relay *r, unsigned which, int ret_fds[3])
     return 0;
 }
 
-int relay_resize(struct relay *r, const struct wire_frame *f)
+int relay_resize(struct command *c, const struct wire_frame *f)
 {
     uint64_t rows = wire_find_u64(f, WIRE_K_ROWS, 0), cols = wire_find_u64(f, WIRE_K_COLS, 0);
     /* Sizes that are 0 or absurd become the usual 24 x 80. */
     struct winsize size = {.ws_row = rows && rows <= UINT16_MAX ? (unsigned short)rows : 24,
                            .ws_col = cols && cols <= UINT16_MAX ? (unsigned short)cols : 80};
-    return r->pty && r->in.fd >= 0 ? ioctl(r->in.fd, TIOCSWINSZ, &size) : 0;
+    return c->pty && c->in.fd >= 0 ? ioctl(c->in.fd, TIOCSWINSZ, &size) : 0;
 }
 
 /* A pair of the box's own devpts. Neither end becomes a controlling terminal of the guest. */
-int relay_open_pty(struct relay *r, const struct wire_frame *f, int ret_fds[3])
+int relay_open_pty(struct command *c, const struct wire_frame *f, int ret_fds[3])
 {
     _cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     int locked = 0;
@@ -207,12 +204,12 @@ int relay_open_pty(struct relay *r, const struct wire_frame *f, int ret_fds[3])
     ret_fds[0] = slave;
     for (int i = 1; i < 3; i++)
         ret_fds[i] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
-    r->in.fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
-    r->out[0].fd = TAKE_FD(master);
-    r->pty = true;
-    if (ret_fds[1] < 0 || ret_fds[2] < 0 || r->in.fd < 0)
+    c->in.fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+    c->out[0].fd = TAKE_FD(master);
+    c->pty = true;
+    if (ret_fds[1] < 0 || ret_fds[2] < 0 || c->in.fd < 0)
         return -EMFILE;
-    return relay_resize(r, f) < 0 ? -errno : 0;
+    return relay_resize(c, f) < 0 ? -errno : 0;
 }
 
 int output_log_create(struct output_log *l, uint64_t *number)
@@ -308,44 +305,33 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
     return true;
 }
 
-/* Fewer bytes than asked for if the agent truncated the file. */
-static size_t log_read(const struct output_log *l, void *data, size_t n, uint64_t at)
+/* Copies the bytes from `from` up to `to` of all that was written, without those that were dropped.
+ * Fewer than there should be if the agent truncated the file. */
+static size_t log_copy(const struct output_log *l, uint64_t from, uint64_t to, char *data)
 {
-    ssize_t got = io_read_at(l->file, data, n, at);
-    return got < 0 ? 0 : (size_t)got;
+    uint64_t gap_end = l->head + l->dropped, head_end = to < l->head ? to : l->head;
+    ssize_t first = 0, last = 0;
+    if (from < head_end)
+        first = io_read_at(l->file, data, (size_t)(head_end - from), from);
+    first = first < 0 ? 0 : first;
+    from = from < gap_end ? gap_end : from;
+    if (from < to)
+        last = io_read_at(l->file, data + first, (size_t)(to - from),
+                          log_tail_offset(l) + (from - gap_end));
+    return (size_t)first + (last < 0 ? 0 : (size_t)last);
 }
 
 void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
                      size_t room, struct output_log_news *ret)
 {
-    uint64_t gap_end = l->head + l->dropped;
+    uint64_t gap_end = l->head + l->dropped, gap = from > l->head ? from : l->head;
     *ret = (struct output_log_news){0};
     if (from >= l->total || l->file < 0)
         return;
-    if (from < gap_end)
-        ret->dropped = gap_end - (from > l->head ? from : l->head);
-    /* The first bytes: of the head, or of the tail if nothing between was left out. */
-    uint64_t tail_at = log_tail_offset(l), at = from;
-    if (at < l->head) {
-        size_t n = l->head - at < room ? (size_t)(l->head - at) : room;
-        ret->first = log_read(l, first, n, at);
-        at += n;
-    }
-    if (at >= gap_end && ret->first < room) {
-        uint64_t left = l->total - at;
-        size_t n = left < room - ret->first ? (size_t)left : room - ret->first;
-        ret->first += log_read(l, (char *)first + ret->first, n, tail_at + (at - gap_end));
-        at += n;
-    }
-    /* The last bytes of what follows. */
-    uint64_t start = at < gap_end && at >= l->head ? gap_end : at;
-    uint64_t from_last = l->total - start < room ? start : l->total - room;
-    if (from_last < l->head) {
-        ret->last = log_read(l, last, (size_t)(l->head - from_last), from_last);
-        from_last = gap_end;
-    }
-    if (from_last < gap_end)
-        from_last = gap_end;
-    ret->last += log_read(l, (char *)last + ret->last, (size_t)(l->total - from_last),
-                          tail_at + (from_last - gap_end));
+    ret->dropped = gap < gap_end ? gap_end - gap : 0;
+    /* The first bytes end where bytes are left out, or at the end of the output. */
+    uint64_t end = ret->dropped ? gap : l->total, tail = l->total > room ? l->total - room : 0;
+    end = end - from > room ? from + room : end;
+    ret->first = log_copy(l, from, end, first);
+    ret->last = log_copy(l, tail > end ? tail : end, l->total, last);
 }

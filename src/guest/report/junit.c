@@ -118,7 +118,7 @@ static void junit_begin(void *data, const XML_Char *element, const XML_Char **at
     bool suite = strcmp(element, "testsuite") == 0, test = strcmp(element, "testcase") == 0;
     bool failure = strcmp(element, "failure") == 0, error = strcmp(element, "error") == 0;
     if (++j->depth > DEPTH_MAX || (suite && j->n_suites == REPORT_NEST_MAX)) {
-        junit_stop(j, error_set(j->err, E2BIG, "more than %u elements within each other",
+        junit_stop(j, error_set(j->err, E2BIG, "XML elements are nested deeper than %u levels",
                                 suite ? REPORT_NEST_MAX : DEPTH_MAX));
     } else if (j->depth == 1 && !suite && !test && strcmp(element, "testsuites") != 0) {
         junit_stop(
@@ -158,31 +158,6 @@ static void junit_begin(void *data, const XML_Char *element, const XML_Char **at
         report_set_string(&j->name, name, strlen(name));
         junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
     }
-}
-
-static enum wire_outcome junit_outcome(const struct junit *j)
-{
-    static const struct report_word RESULTS[] = {{"skipped", WIRE_OUTCOME_SKIPPED},
-                                                 {"suppressed", WIRE_OUTCOME_SKIPPED},
-                                                 {"disabled", WIRE_OUTCOME_SKIPPED},
-                                                 {NULL, WIRE_OUTCOME_PASSED}};
-    static const struct report_word STATUSES[] = {
-        {"notrun", WIRE_OUTCOME_SKIPPED},  {"disabled", WIRE_OUTCOME_SKIPPED},
-        {"skipped", WIRE_OUTCOME_SKIPPED}, {"fail", WIRE_OUTCOME_FAILED},
-        {"failed", WIRE_OUTCOME_FAILED},   {"failure", WIRE_OUTCOME_FAILED},
-        {"error", WIRE_OUTCOME_ERROR},     {"timeout", WIRE_OUTCOME_ERROR},
-        {"crashed", WIRE_OUTCOME_ERROR},   {NULL, WIRE_OUTCOME_PASSED}};
-    if (j->todo)
-        return WIRE_OUTCOME_SKIPPED;
-    /* CTest counts a test that it could not run as failed, but writes <skipped>; one that it was
-     * asked to skip says so. */
-    if (j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
-        j->summary && !report_after(j->summary, "SKIP_"))
-        return WIRE_OUTCOME_ERROR;
-    if (j->outcome)
-        return j->outcome;
-    enum wire_outcome result = report_outcome(RESULTS, j->result);
-    return result != WIRE_OUTCOME_PASSED ? result : report_outcome(STATUSES, j->status);
 }
 
 /* The class makes a name unique; where there is none, or node's meaningless one, the suites do. */
@@ -225,9 +200,30 @@ static void junit_name(const struct junit *j, struct clip *name)
 static void junit_end_case(struct junit *j)
 {
     _cleanup_clip_ struct clip name = CLIP_INIT, message = CLIP_INIT;
-    enum wire_outcome outcome = junit_outcome(j);
+    static const struct report_word RESULTS[] = {{"skipped", WIRE_OUTCOME_SKIPPED},
+                                                 {"suppressed", WIRE_OUTCOME_SKIPPED},
+                                                 {"disabled", WIRE_OUTCOME_SKIPPED},
+                                                 {NULL, WIRE_OUTCOME_PASSED}};
+    static const struct report_word STATUSES[] = {
+        {"notrun", WIRE_OUTCOME_SKIPPED},  {"disabled", WIRE_OUTCOME_SKIPPED},
+        {"skipped", WIRE_OUTCOME_SKIPPED}, {"fail", WIRE_OUTCOME_FAILED},
+        {"failed", WIRE_OUTCOME_FAILED},   {"failure", WIRE_OUTCOME_FAILED},
+        {"error", WIRE_OUTCOME_ERROR},     {"timeout", WIRE_OUTCOME_ERROR},
+        {"crashed", WIRE_OUTCOME_ERROR},   {NULL, WIRE_OUTCOME_PASSED}};
+    enum wire_outcome outcome = j->outcome;
     const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";
     size_t first = strcspn(summary, "\n"), look = strnlen(body, SUMMARY_LOOK);
+    /* CTest counts a test that it could not run as failed, but writes <skipped>; one that it was
+     * asked to skip says so. */
+    if (j->todo)
+        outcome = WIRE_OUTCOME_SKIPPED;
+    else if (outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
+             j->summary && !report_after(summary, "SKIP_"))
+        outcome = WIRE_OUTCOME_ERROR;
+    else if (!outcome)
+        outcome = report_outcome(RESULTS, j->result);
+    if (!j->outcome && outcome == WIRE_OUTCOME_PASSED)
+        outcome = report_outcome(STATUSES, j->status);
     junit_name(j, &name);
     if (outcome == WIRE_OUTCOME_PASSED) {
         clip_add_str(&message, j->flaky ? "flaky: failed first, passed when it was run again" : "");

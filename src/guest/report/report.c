@@ -260,9 +260,7 @@ int64_t report_duration(double seconds)
 
 int64_t report_seconds(const char *s)
 {
-    char *end;
-    double seconds = strtod(s, &end);
-    return end == s ? 0 : report_duration(seconds);
+    return report_duration(strtod(s, NULL));
 }
 
 static const struct report_format *const FORMATS[] = {
@@ -355,7 +353,8 @@ static int report_walk(struct report_call *s, const char *folder, unsigned depth
             strcmp(name, "node_modules") == 0 || (no_hidden && name[0] == '.'))
             continue;
         if (++s->visited > VISITED_MAX) {
-            r = error_set(err, E2BIG, "%.400s: more than %u files: name the folder of the reports",
+            r = error_set(err, E2BIG,
+                          "%.400s: more than %u files found: name the folder of the reports",
                           c->path, VISITED_MAX);
             break;
         }

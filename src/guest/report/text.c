@@ -39,7 +39,7 @@ struct libtest {
     bool running;
     bool failures; /* the part where failed tests are shown, */
     bool listed;   /* and where they are listed, right before the end */
-    unsigned long announced, seen;
+    long announced, seen;
     char *open;    /* a test whose result comes on a line of its own, since it was let print */
     char **failed; /* added when their output is there, or at the part's end */
     size_t n_failed;
@@ -79,7 +79,7 @@ static int libtest_end_part(struct libtest *t, bool complete)
     report_set_string(&t->open, NULL, 0);
     if (r >= 0 && t->running && (!complete || t->seen != t->announced)) {
         char message[160];
-        snprintf(message, sizeof message, "announced %lu, ran %lu%s", t->announced, t->seen,
+        snprintf(message, sizeof message, "announced %ld, ran %ld%s", t->announced, t->seen,
                  complete ? "" : ", and ended without a result: the test program died");
         r = libtest_add(t, "(test program)", WIRE_OUTCOME_ERROR, message);
     }
@@ -116,26 +116,27 @@ static int libtest_take_result(struct libtest *t, const char *name, const char *
     return 0;
 }
 
-static bool libtest_announces(const char *line, unsigned long *ret)
+/* How many tests a line announces; -1: it does not. */
+static long libtest_announced(const char *line)
 {
     const char *number = report_after(line, "running ");
     char *end;
     if (!number || !isdigit((unsigned char)*number))
-        return false;
-    *ret = strtoul(number, &end, 10);
-    return strcmp(end, " test") == 0 || strcmp(end, " tests") == 0;
+        return -1;
+    long n = strtol(number, &end, 10);
+    return strcmp(end, " test") == 0 || strcmp(end, " tests") == 0 ? n : -1;
 }
 
 static int libtest_take_line(void *data, char *line, size_t size)
 {
     static const char SUFFIX[] = " - should panic"; /* not part of the name */
     struct libtest *t = data;
-    unsigned long announced;
+    long announced = t->shown ? -1 : libtest_announced(line);
     bool all_seen = t->seen >= t->announced;
     if (t->running && all_seen && (!t->failures || t->listed) &&
         report_after(line, "test result: "))
         return libtest_end_part(t, true);
-    if (!t->shown && libtest_announces(line, &announced)) {
+    if (announced >= 0) {
         int r = t->running ? libtest_end_part(t, false) : 0;
         t->running = true;
         t->announced = announced;
@@ -199,8 +200,7 @@ static int libtest_parse(struct report *r, char *text, size_t n, struct error *e
 
 static bool libtest_is_line(const char *line)
 {
-    unsigned long n;
-    return libtest_announces(line, &n);
+    return libtest_announced(line) >= 0;
 }
 
 const struct report_format REPORT_LIBTEST = {.is_line = libtest_is_line, .parse = libtest_parse};

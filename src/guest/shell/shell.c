@@ -316,7 +316,7 @@ static int shell_spawn(struct command *c, bool called, struct error *err)
     int r = c->background ? background_open_log(c, spawn.fds, err) : 0;
     if (r < 0)
         return r;
-    r = relay_open_pipes(&c->relay, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn.fds);
+    r = relay_open_pipes(c, c->background ? RELAY_STDIN : RELAY_STDOUT, spawn.fds);
     if (r < 0)
         return error_errno(err, -r, "cannot connect the shell's input and output");
     r = session_begin(s->session, s->fresh, &st);
@@ -460,7 +460,7 @@ static struct command *shell_start(struct session *session, struct shell_call *c
     struct command *c = command_new(session->guest);
     if (!c || !(c->shell = calloc(1, sizeof *c->shell))) {
         command_free(c);
-        error_set(err, EAGAIN, "too many commands are running");
+        error_set(err, EAGAIN, "too many commands are running (limit: %d)", GUEST_COMMANDS_MAX);
         return NULL;
     }
     c->hooks = &SHELL_HOOKS;
@@ -490,7 +490,7 @@ static void shell_exited(struct command *c)
         shell_leave_session(c);
     if (!c->background)
         return;
-    relay_close(&c->relay);
+    relay_close(c);
     shell_free(c);
 }
 
@@ -524,24 +524,6 @@ static bool shell_again(struct command *c)
     }
     command_free(c);
     return true;
-}
-
-/* Starts the next shells of a session, to be ready. */
-static void shell_prepare(struct session *s)
-{
-    struct error err = {0};
-    s->ended = clock_now();
-    if (s->n_ready && s->ready[0]->shell->revision != s->revision)
-        shell_discard_ready(s);
-    if (s->plain || s->guest->freeze.state != FREEZE_OFF)
-        return;
-    while (s->n_ready < (s->hurried ? SESSION_READY_MAX : 1)) {
-        struct command *c = shell_start(s, NULL, false, false, &err);
-        if (!c)
-            return;
-        c->idle = true;
-        s->ready[s->n_ready++] = c;
-    }
 }
 
 /* Takes over its state, answers, and then starts the next shell. */
@@ -579,8 +561,21 @@ static void shell_over(struct command *c)
         command_answer(c);
     }
     command_free(c);
-    if (session)
-        shell_prepare(session);
+    if (!session)
+        return;
+
+    /* The next shells, to be ready: two while calls come so fast that one would not be in time. */
+    struct error err = {0};
+    unsigned wanted = session->hurried ? SESSION_READY_MAX : 1;
+    session->ended = clock_now();
+    if (session->n_ready && session->ready[0]->shell->revision != session->revision)
+        shell_discard_ready(session);
+    if (session->plain || session->guest->freeze.state != FREEZE_OFF)
+        wanted = 0;
+    while (session->n_ready < wanted && (c = shell_start(session, NULL, false, false, &err))) {
+        c->idle = true;
+        session->ready[session->n_ready++] = c;
+    }
 }
 
 static void shell_put_result(struct command *c, struct buf *b)
@@ -647,46 +642,44 @@ static int shell_parse_call(struct shell_call *call, const struct wire_frame *f,
     return 0;
 }
 
-/* The ready shell, after it was given the call; NULL if there is none that fits. */
-static struct command *shell_take_ready(struct session *s, struct shell_call *call, uint64_t files)
-{
-    struct command *c = s->n_ready ? s->ready[0] : NULL;
-    int64_t now = clock_now();
-    s->hurried = now - s->ended < HURRY;
-    if (!c)
-        return NULL;
-    if (c->shell->revision != s->revision || c->limits.files != files) {
-        shell_discard_ready(s);
-        return NULL;
-    }
-    shell_unready(c);
-    c->shell->call = *call;
-    *call = (struct shell_call){0};
-    c->started = now;
-    if (shell_hand_over(c) >= 0)
-        return c;
-    *call = c->shell->call;
-    c->shell->call = (struct shell_call){0};
-    command_kill(c, WIRE_LIMIT_NONE);
-    return NULL;
-}
-
 void shell_request(struct conn *conn, const struct wire_frame *f)
 {
     _cleanup_(shell_call_free) struct shell_call call = {0};
     struct command_limits limits;
     struct error err = {0};
-    struct command *c = NULL;
     bool background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
     command_parse_limits(&limits, f);
     int r = shell_parse_call(&call, f, &err);
-    struct session *session = r < 0 ? NULL : session_find(conn->guest, f, &err);
-    if (session && !background)
-        c = shell_take_ready(session, &call, limits.files);
-    if (session)
-        session->files = limits.files;
-    if (session && !c)
-        c = shell_start(session, &call, false, background, &err);
+    struct session *s = r < 0 ? NULL : session_find(conn->guest, f, &err);
+    if (!s) {
+        conn_error(conn, err.code, "%s", err.text);
+        return;
+    }
+
+    /* The ready shell, if there is one that fits. */
+    struct command *c = s->n_ready && !background ? s->ready[0] : NULL;
+    int64_t now = clock_now();
+    if (!background)
+        s->hurried = now - s->ended < HURRY;
+    if (c && (c->shell->revision != s->revision || c->limits.files != limits.files)) {
+        shell_discard_ready(s);
+        c = NULL;
+    }
+    if (c) {
+        shell_unready(c);
+        c->started = now;
+        c->shell->call = call;
+        call = (struct shell_call){0};
+        if (shell_hand_over(c) < 0) {
+            call = c->shell->call;
+            c->shell->call = (struct shell_call){0};
+            command_kill(c, WIRE_LIMIT_NONE);
+            c = NULL;
+        }
+    }
+    s->files = limits.files;
+    if (!c)
+        c = shell_start(s, &call, false, background, &err);
     if (!c) {
         conn_error(conn, err.code, "%s", err.text);
         return;

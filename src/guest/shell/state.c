@@ -53,18 +53,14 @@ int state_put(struct buf *b, const char *cwd, size_t cwd_len, const char *export
 void state_parse_report(const void *data, size_t n, struct state_report *ret)
 {
     static const char taken[] = "taken", gone[] = "gone";
-    *ret = (struct state_report){0};
-    if (n < sizeof taken + 1 || memcmp(data, taken, sizeof taken) != 0)
-        return;
     const char *at = data, *end = at + n;
-    ret->taken = true;
+    *ret = (struct state_report){0};
+    if (n < sizeof taken + 1 || memcmp(at, taken, sizeof taken) != 0)
+        return;
     at += sizeof taken;
-    if ((size_t)(end - at) >= sizeof gone && memcmp(at, gone, sizeof gone) == 0) {
-        ret->gone = true;
-        at += sizeof gone;
-    } else if (*at == 0) {
-        at++;
-    }
+    ret->taken = true;
+    ret->gone = (size_t)(end - at) >= sizeof gone && memcmp(at, gone, sizeof gone) == 0;
+    at += ret->gone ? sizeof gone : *at == 0;
     ret->rest = at;
     ret->rest_len = (size_t)(end - at);
 }
