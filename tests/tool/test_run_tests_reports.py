@@ -60,7 +60,7 @@ def test_exit_code_only_when_asked_for(project):
     ("echo '[[[[' >r.xml", "no test results"),
     ("cp /bin/true r.xml", "no test results"),
     ("printf '<testsuite name=\"' >r.xml; head -c 60M /dev/zero | tr '\\0' x >>r.xml", "invalid"),
-    (f"printf '{'<testsuite>' * 2000}' >r.xml", "within each other"),
+    (f"printf '{'<testsuite>' * 2000}' >r.xml", "nested deeper"),
 ])
 def test_bad_reports(project, make, word):
     data = project.tests(command=make, report="r.xml")
