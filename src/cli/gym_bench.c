@@ -78,9 +78,9 @@ static int64_t pss_of_children(const char *pid)
     return sum;
 }
 
-static void bench_memory(struct bench_memory *ret)
+static struct bench_memory bench_memory(void)
 {
-    *ret = (struct bench_memory){.own = pss_of("self"), .boxes = pss_of_children("self")};
+    return (struct bench_memory){.own = pss_of("self"), .boxes = pss_of_children("self")};
 }
 
 #define ENVS     8
@@ -209,7 +209,7 @@ static int bench_weigh(struct bench *b, struct error *err)
                 vector_result_free(&result);
         }
     }
-    bench_memory(&b->with);
+    b->with = bench_memory();
     return r;
 }
 
@@ -256,14 +256,11 @@ static json_t *bench_times_json(struct bench_times *t)
                      bench_percentile(t, 0.5), "p99_ms", bench_percentile(t, 0.99));
 }
 
-static json_t *bench_known(double v)
-{
-    return v < 0 ? json_null() : json_real(v);
-}
-
 static void bench_print_json(struct bench *b)
 {
     struct arena_counts c;
+    double own = bench_each_of(b, b->before.own, b->with.own),
+           boxes = bench_each_of(b, b->before.boxes, b->with.boxes);
     arena_counts(b->setup.arena, &c);
     json_t *o = json_pack(
         "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
@@ -275,9 +272,9 @@ static void bench_print_json(struct bench *b)
         bench_per_second(b, b->times[STEPS].n + b->times[LASTS].n), "resets_per_second",
         bench_per_second(b, b->times[RESETS].n), "reset", bench_times_json(&b->times[RESETS]),
         "step", bench_times_json(&b->times[STEPS]), "last_step", bench_times_json(&b->times[LASTS]),
-        "process_kib_per_env", bench_known(bench_each_of(b, b->before.own, b->with.own)),
-        "box_kib_per_env", bench_known(bench_each_of(b, b->before.boxes, b->with.boxes)),
-        "test_runs", (json_int_t)c.test_runs, "cache_hits", (json_int_t)c.cache_hits);
+        "process_kib_per_env", own < 0 ? json_null() : json_real(own), "box_kib_per_env",
+        boxes < 0 ? json_null() : json_real(boxes), "test_runs", (json_int_t)c.test_runs,
+        "cache_hits", (json_int_t)c.cache_hits);
     output_json(o, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
@@ -303,38 +300,13 @@ static int bench_prepare(struct bench *b, int cancel, struct error *err)
         memory = (b->times[i].ns = calloc(BENCH_TIMES_MAX, sizeof(int64_t))) && memory;
     if (!memory)
         return error_set(err, ENOMEM, "no memory");
-    bench_memory(&b->before);
+    b->before = bench_memory();
     r = vector_open(b->setup.arena, &(struct vector_options){.n = b->envs}, &b->vector, err);
     if (r < 0)
         return r;
     /* From here on a signal ends the steps that are under way. It may have come before. */
     interrupt_call(bench_stop, b->vector);
     return cancel_check(cancel, err);
-}
-
-static int bench_run(struct gym_options *o, struct error *err)
-{
-    struct bench b = {.options = o,
-                      .envs = (size_t)(o->envs ? o->envs : ENVS),
-                      .episodes = o->episodes ? o->episodes : EPISODES};
-    int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : bench_prepare(&b, cancel, err);
-    if (r == 0)
-        r = bench_play(&b, err);
-    if (r == 0)
-        r = bench_weigh(&b, err);
-    if (r == 0 && o->json)
-        bench_print_json(&b);
-    else if (r == 0)
-        bench_print_text(&b);
-    interrupt_call(NULL, NULL);
-    vector_close(b.vector);
-    gym_setup_close(&b.setup);
-    free(b.players);
-    free(b.solution);
-    for (size_t i = 0; i < KINDS; i++)
-        free(b.times[i].ns);
-    return r < 0 ? gym_failed(err) : 0;
 }
 
 static int gym_bench_run(const struct command *self, int argc, char **argv)
@@ -352,7 +324,27 @@ static int gym_bench_run(const struct command *self, int argc, char **argv)
         return say_usage(&err);
     if (!o.task && !o.from)
         o.task = "bugfix_1";
-    return bench_run(&o, &err);
+    struct bench b = {.options = &o,
+                      .envs = (size_t)(o.envs ? o.envs : ENVS),
+                      .episodes = o.episodes ? o.episodes : EPISODES};
+    int cancel = interrupt_watch(&err);
+    int r = cancel < 0 ? cancel : bench_prepare(&b, cancel, &err);
+    if (r == 0)
+        r = bench_play(&b, &err);
+    if (r == 0)
+        r = bench_weigh(&b, &err);
+    if (r == 0 && o.json)
+        bench_print_json(&b);
+    else if (r == 0)
+        bench_print_text(&b);
+    interrupt_call(NULL, NULL);
+    vector_close(b.vector);
+    gym_setup_close(&b.setup);
+    free(b.players);
+    free(b.solution);
+    for (size_t i = 0; i < KINDS; i++)
+        free(b.times[i].ns);
+    return r < 0 ? gym_failed(&err) : 0;
 }
 
 const struct command_body COMMAND_GYM_BENCH = {.usage = "[--task TASK] [--envs N] [OPTIONS]",

@@ -8,6 +8,7 @@
 #include "gym.h"
 #include "policy.h"
 #include "text.h"
+#include "tui.h"
 #include "banned.h"
 
 #define SHOWN_MAX   88 /* bytes of an observation's first line */
@@ -29,25 +30,6 @@ static void episode_put_line(FILE *f, json_t *o)
     json_decref(o);
 }
 
-/* The first line of what a step showed; with the second where that is only its heading. */
-static void episode_put_observation(const struct gym_step *s, unsigned room)
-{
-    const char *text = json_string_value(json_object_get(s->observation, "text"));
-    char line[SHOWN_MAX + 1], clean[4 * SHOWN_MAX + 8];
-    size_t n = text ? strcspn(text, "\n") : 0;
-    if (n > 0 && text[n - 1] == ':' && text[n])
-        n += 1 + strcspn(text + n + 1, "\n");
-    snprintf(line, sizeof line, "%.*s", (int)(n < SHOWN_MAX ? n : SHOWN_MAX), text ? text : "");
-    for (char *at = line; (at = strpbrk(at, "\t\n"));)
-        *at = ' ';
-    size_t cut = utf8_cut_end((const uint8_t *)line, strlen(line));
-    line[strlen(line) - cut] = 0;
-    say_clean(line, clean, sizeof clean);
-    size_t fits = columns_fit(clean, room);
-    bool all = n <= SHOWN_MAX && !clean[fits];
-    printf("%.*s%s\n", (int)(all ? fits : columns_fit(clean, room - 1)), clean, all ? "" : "…");
-}
-
 static void episode_put_step(const struct episode *t, const struct gym_step *s)
 {
     const struct task *task = t->setup.task;
@@ -65,9 +47,18 @@ static void episode_put_step(const struct episode *t, const struct gym_step *s)
     printf("%s%3u%s  %s%-*s%s %+.4f  ", t->dim, s->number, t->plain, failed ? t->yellow : t->cyan,
            LABEL_WIDTH, label, t->plain, s->reward);
     size_t used = 15 + (strlen(label) > LABEL_WIDTH ? strlen(label) : LABEL_WIDTH);
-    episode_put_observation(s, !t->columns             ? SHOWN_MAX
-                               : t->columns > used + 8 ? t->columns - (unsigned)used
-                                                       : 8);
+    /* The first line of what the step showed; with the second where that is only its heading. */
+    const char *shown = json_string_value(json_object_get(s->observation, "text"));
+    size_t n = shown ? strcspn(shown, "\n") : 0;
+    if (n > 0 && shown[n - 1] == ':' && shown[n])
+        n += 1 + strcspn(shown + n + 1, "\n");
+    _cleanup_buf_ struct buf line = BUF_INIT(8192);
+    summary_line(shown, n,
+                 !t->columns             ? SHOWN_MAX
+                 : t->columns > used + 8 ? t->columns - used
+                                         : 8,
+                 &line);
+    printf("%.*s\n", (int)line.len, (const char *)line.data);
     const char *reason =
         s->truncated ? json_string_value(json_object_get(s->info, "reason")) : NULL;
     const char *trouble = json_string_value(json_object_get(s->info, "trouble"));

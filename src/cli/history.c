@@ -22,34 +22,6 @@
 #define ID_NOTES                                                                                   \
     "An ID may be shortened as long as it stays unique; 'last' is the session that was used last."
 
-static void history_ls_print_line(const struct history_info *i)
-{
-    char age[32], cost[32] = "-", title[1024], model[256];
-    time_t now = time(NULL);
-    int64_t age_ns = now > i->written ? (int64_t)(now - i->written) * NS_PER_S : 0;
-    if (i->totals.cost >= 0)
-        snprintf(cost, sizeof cost, "$%.2f", i->totals.cost);
-    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id, units_rough_time(age_ns, age, sizeof age),
-           i->totals.turns, cost,
-           i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
-           i->title ? say_clean(i->title, title, sizeof title) : "-");
-}
-
-static json_t *history_ls_json(const struct history_info *i)
-{
-    json_t *cost = i->totals.cost >= 0 ? json_real(i->totals.cost) : json_null();
-    char written[32];
-    struct tm utc;
-    gmtime_r(&i->written, &utc);
-    strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return json_pack("{s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:s?, s:o, s:I}", "id", i->id,
-                     "created", i->created, "written", written, "workspace", i->workspace, "title",
-                     i->title, "forked_from", i->parent, "turns", (json_int_t)i->totals.turns,
-                     "messages", (json_int_t)i->totals.messages, "model",
-                     i->totals.model[0] ? i->totals.model : NULL, "cost", cost, "bytes",
-                     (json_int_t)i->bytes);
-}
-
 struct ls_options {
     uint64_t count; /* 0: all */
     const char *workspace;
@@ -74,6 +46,7 @@ static int history_ls_run(const struct command *self, int argc, char **argv)
     if (history_list(&list, &count, &err) < 0)
         return say_failure(&err);
     json_t *all = o.json ? json_array() : NULL;
+    const time_t now = time(NULL);
     for (size_t i = 0; i < count && (o.count == 0 || shown < o.count); i++) {
         if (folder && (!list[i].workspace || strcmp(list[i].workspace, folder) != 0))
             continue;
@@ -81,10 +54,29 @@ static int history_ls_run(const struct command *self, int argc, char **argv)
             printf("%-18s %5s %5s %8s  %-28s  %s\n", "ID", "AGE", "TURNS", "COST", "MODEL",
                    "TITLE");
         shown++;
-        if (o.json)
-            json_array_append_new(all, history_ls_json(&list[i]));
-        else
-            history_ls_print_line(&list[i]);
+        const struct history_info *l = &list[i];
+        const struct history_totals *t = &l->totals;
+        char written[32], age[32], cost[32] = "-", title[1024], model[256];
+        struct tm utc;
+        if (o.json) {
+            strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&l->written, &utc));
+            json_array_append_new(
+                all, json_pack("{s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:s?, s:o, s:I}", "id",
+                               l->id, "created", l->created, "written", written, "workspace",
+                               l->workspace, "title", l->title, "forked_from", l->parent, "turns",
+                               (json_int_t)t->turns, "messages", (json_int_t)t->messages, "model",
+                               t->model[0] ? t->model : NULL, "cost",
+                               t->cost >= 0 ? json_real(t->cost) : json_null(), "bytes",
+                               (json_int_t)l->bytes));
+            continue;
+        }
+        if (t->cost >= 0)
+            snprintf(cost, sizeof cost, "$%.2f", t->cost);
+        printf(
+            "%-18s %5s %5u %8s  %-28s  %s\n", l->id,
+            units_rough_time(now > l->written ? (now - l->written) * NS_PER_S : 0, age, sizeof age),
+            t->turns, cost, t->model[0] ? say_clean(t->model, model, sizeof model) : "-",
+            l->title ? say_clean(l->title, title, sizeof title) : "-");
     }
     if (all)
         output_json(all, JSON_INDENT(2));

@@ -184,11 +184,11 @@ static void on_event(void *data, const struct agent_event *e, unsigned attempt)
         plain_put_buf(p, &text);
 }
 
-static void on_reset(void *data) {}
-
 static void on_user(void *data, const char *message)
 {
-    _cleanup_buf_ struct buf line = BUF_INIT(strlen(message) + 16);
+    _cleanup_buf_ struct buf line = BUF_INIT((message ? strlen(message) : 0) + 16);
+    if (!message)
+        return;
     buf_printf(&line, "\n› %s\n", message);
     plain_put_buf(data, &line);
 }
@@ -402,7 +402,7 @@ int plain_chat(const struct tui_options *o, struct error *err)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     struct sigaction before[ARRAY_SIZE(CAUGHT)];
     struct conversation_sink sink = {
-        .event = on_event, .reset = on_reset, .user = on_user, .confirm = on_confirm, .data = &p};
+        .event = on_event, .user = on_user, .confirm = on_confirm, .data = &p};
     struct chat_entry open = {.command = &CHAT_OPEN};
     int r = conversation_new(o, &sink, &p.conversation, err);
     stopped = false;

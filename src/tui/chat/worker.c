@@ -242,14 +242,10 @@ static void on_event(void *data, const struct agent_event *e, unsigned attempt)
     update_queue_event(((struct worker *)data)->queue, e, attempt);
 }
 
-static void on_reset(void *data)
-{
-    update_queue_text(((struct worker *)data)->queue, UPDATE_RESET, NULL);
-}
-
 static void on_user(void *data, const char *message)
 {
-    update_queue_text(((struct worker *)data)->queue, UPDATE_USER, message);
+    update_queue_text(((struct worker *)data)->queue, message ? UPDATE_USER : UPDATE_RESET,
+                      message);
 }
 
 /* Shows the question and waits for worker_decide(). */
@@ -306,12 +302,8 @@ int worker_new(const struct tui_options *o, struct update_queue *q, struct worke
     struct worker *w = calloc(1, sizeof *w);
     if (!w)
         return error_set(err, ENOMEM, "no memory");
-    struct conversation_sink sink = {.redraws = true,
-                                     .event = on_event,
-                                     .reset = on_reset,
-                                     .user = on_user,
-                                     .confirm = on_confirm,
-                                     .data = w};
+    struct conversation_sink sink = {
+        .redraws = true, .event = on_event, .user = on_user, .confirm = on_confirm, .data = w};
     w->queue = q;
     w->decision = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&w->lock, NULL);

@@ -27,7 +27,7 @@ static int undo_run(struct conversation *c, const struct chat_entry *entry, stru
     if (r < 0)
         return r;
     if (c->sink.redraws) {
-        c->sink.reset(c->sink.data);
+        c->sink.user(c->sink.data, NULL);
         r = conversation_replay(c, err);
     }
     agent_undone_text(&undone, &ret->text);

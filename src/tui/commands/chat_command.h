@@ -98,9 +98,9 @@ int chat_command_help(struct buf *out);
 struct conversation_sink {
     bool redraws; /* what was shown can be removed again, as after /undo */
     void (*event)(void *data, const struct agent_event *e,
-                  unsigned attempt);               /* attempt: 0, or 1… */
-    void (*reset)(void *data);                     /* another conversation is shown from now on */
-    void (*user)(void *data, const char *message); /* of a conversation that is shown again */
+                  unsigned attempt); /* attempt: 0, or 1… */
+    /* A message of a conversation that is shown again; NULL: another one is shown from now on. */
+    void (*user)(void *data, const char *message);
     /* As tool_confirm.ask. */
     int (*confirm)(void *data, const char *title, const char *text, int cancel);
     void *data;

@@ -128,7 +128,7 @@ static int load_run(struct conversation *c, const struct chat_entry *entry, stru
     if (r < 0)
         return r;
     conversation_set_agent(c, agent);
-    c->sink.reset(c->sink.data);
+    c->sink.user(c->sink.data, NULL);
     if (has_turns)
         buf_printf(&ret->text, "Return to the previous session with /load %s\n", before);
     r = conversation_replay(c, err);
@@ -165,7 +165,7 @@ static int fork_run(struct conversation *c, const struct chat_entry *entry, stru
         buf_printf(&ret->text, " with the files of turn %u", turn);
     buf_printf(&ret->text, ". Return with /load %s\n", before);
     if (turn > 0 && turn < turns) {
-        c->sink.reset(c->sink.data);
+        c->sink.user(c->sink.data, NULL);
         r = conversation_replay(c, err);
     }
     return r < 0 ? r : conversation_pending(c, ret, err);
@@ -185,7 +185,7 @@ static int clear_run(struct conversation *c, const struct chat_entry *entry,
     int r = agent_clear(c->agent, err);
     if (r < 0)
         return r;
-    c->sink.reset(c->sink.data);
+    c->sink.user(c->sink.data, NULL);
     return buf_append_str(&ret->text, "Started a new conversation; the files are unchanged.\n");
 }
 

@@ -36,33 +36,13 @@ size_t clean_encode(uint32_t code, char out[4])
     return n;
 }
 
-static void clean_append_character(struct buf *out, const uint8_t *at, size_t size)
+int clean_append(struct buf *out, const void *text, size_t n, bool output)
 {
     /* Invisible, and terminals disagree about what they do to their neighbours. */
     static const uint32_t LEFT_OUT[][2] = {
         {0xad, 0xad},     {0x34f, 0x34f},   {0x200b, 0x200d},   {0x2060, 0x2064},
         {0xfeff, 0xfeff}, {0xfe00, 0xfe0f}, {0x1f3fb, 0x1f3ff}, {0xe0100, 0xe01ef},
     };
-    size_t decoded;
-    uint32_t code = clean_decode((const char *)at, size, &decoded);
-    for (size_t i = 0; i < ARRAY_SIZE(LEFT_OUT); i++)
-        if (code >= LEFT_OUT[i][0] && code <= LEFT_OUT[i][1])
-            return;
-    if (code < 0x20 || code == 0x7f) {
-        const char picture[] = {'\xe2', '\x90', (char)(code == 0x7f ? 0xa1 : 0x80 + code)};
-        buf_append(out, picture, sizeof picture);
-        return;
-    }
-    /* Only a locale that knows all characters can tell that one does not exist. */
-    bool unknown = MB_CUR_MAX > 1 && wcwidth((wchar_t)code) < 0;
-    if (utf8_is_control(at, size) || unknown)
-        buf_append(out, REPLACEMENT, 3);
-    else
-        buf_append(out, at, size);
-}
-
-int clean_append(struct buf *out, const void *text, size_t n, bool output)
-{
     const uint8_t *at = text, *end = at + n;
     while (at < end) {
         size_t left = (size_t)(end - at), plain = 0, skip = 0;
@@ -83,12 +63,28 @@ int clean_append(struct buf *out, const void *text, size_t n, bool output)
         } else if (left > 1 && at[0] == '\r' && at[1] == '\n') {
             skip = 1;
         }
-        size_t size = skip ? 0 : utf8_character(at, left);
-        if (size)
-            clean_append_character(out, at, size);
-        else if (!skip)
+        if (skip) {
+            at += skip;
+            continue;
+        }
+        size_t size;
+        const uint8_t *c = at;
+        uint32_t code = clean_decode((const char *)c, left, &size);
+        bool valid = utf8_character(c, left), left_out = false;
+        at += size;
+        for (size_t i = 0; i < ARRAY_SIZE(LEFT_OUT); i++)
+            left_out = left_out || (code >= LEFT_OUT[i][0] && code <= LEFT_OUT[i][1]);
+        if (left_out)
+            continue;
+        /* Only a locale that knows all characters can tell that one does not exist. */
+        bool unknown = MB_CUR_MAX > 1 && wcwidth((wchar_t)code) < 0;
+        const char picture[] = {'\xe2', '\x90', (char)(code == 0x7f ? 0xa1 : 0x80 + code)};
+        if (code < 0x20 || code == 0x7f)
+            buf_append(out, picture, sizeof picture);
+        else if (!valid || unknown || utf8_is_control(c, size))
             buf_append(out, REPLACEMENT, 3);
-        at += skip ? skip : size ? size : 1;
+        else
+            buf_append(out, c, size);
     }
     return out->failed ? -ENOBUFS : 0;
 }

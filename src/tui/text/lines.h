@@ -199,5 +199,7 @@ struct lexer lexer_open(const char *name, size_t n);
 /* Adds one line, without its newline. */
 void lexer_line(struct lexer *l, const char *line, size_t n, struct styled *out);
 
+bool has_prefix(const char *s, size_t n, const char *what); /* false if `what` is NULL or empty */
+
 /* The style of a line of a unified or git diff. */
 unsigned diff_style(const char *line, size_t n);

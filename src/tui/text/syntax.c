@@ -96,7 +96,7 @@ struct lexer lexer_open(const char *name, size_t n)
     return (struct lexer){0};
 }
 
-static bool has_prefix(const char *s, size_t n, const char *what)
+bool has_prefix(const char *s, size_t n, const char *what)
 {
     size_t length = what ? strlen(what) : 0;
     return length && n >= length && memcmp(s, what, length) == 0;

@@ -270,11 +270,6 @@ struct diff_state {
     bool header;             /* in git's header of a file */
 };
 
-static bool has_prefix(const char *line, size_t n, const char *what)
-{
-    return n >= strlen(what) && memcmp(line, what, strlen(what)) == 0;
-}
-
 /* The style of the next line, or -1 if it is not shown. */
 static int diff_next_style(struct diff_state *d, const char *line, size_t n)
 {
