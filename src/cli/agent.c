@@ -51,24 +51,6 @@ static int agent_check_options(const struct run_options *o, struct error *err)
     return 0;
 }
 
-/* The workspace if the command line names none: SAFEDIR, else the whole repository that the person
- * is in, since git and most builds need its top. The agent starts in the folder that they are in. */
-static int agent_find_workspace(struct run_options *o, const struct settings *settings,
-                                struct error *err)
-{
-    o->spec.box.workspace = settings_get(settings, "SAFEDIR");
-    if (!o->spec.box.workspace) {
-        _cleanup_free_ char *here = realpath(".", NULL);
-        char *top = here ? git_repo_top(here) : NULL;
-        size_t n = top ? strlen(top) : 0;
-        if (top && strlen(here) > n)
-            snprintf(o->start, sizeof o->start, "%s", here + n + 1);
-        if (top && !(o->spec.box.workspace = box_spec_keep(&o->spec, top)))
-            return error_set(err, ENOMEM, "no memory");
-    }
-    return box_spec_resolve(&o->spec, err);
-}
-
 /* Reads the settings, resolves the options and says notes about both. */
 static int agent_setup(struct run_options *o, struct settings **ret_settings,
                        struct agent_options *ret, struct error *err)
@@ -88,7 +70,17 @@ static int agent_setup(struct run_options *o, struct settings **ret_settings,
                 "box; to change that, use -w %s",
                 top);
     } else if (r == 0) {
-        r = agent_find_workspace(o, settings, err);
+        /* SAFEDIR, else the whole repository that the person is in, since git and most builds need
+         * its top. The agent starts in the folder that they are in. */
+        _cleanup_free_ char *here = realpath(".", NULL);
+        const char *safe = settings_get(settings, "SAFEDIR");
+        char *top = here && !safe ? git_repo_top(here) : NULL;
+        size_t n = top ? strlen(top) : 0;
+        if (top && strlen(here) > n)
+            snprintf(o->start, sizeof o->start, "%s", here + n + 1);
+        o->spec.box.workspace = top ? box_spec_keep(&o->spec, top) : safe;
+        r = top && !o->spec.box.workspace ? error_set(err, ENOMEM, "no memory")
+                                          : box_spec_resolve(&o->spec, err);
     }
     if (r == 0 && !o->no_toolchains && !o->spec.image)
         r = box_spec_add_toolchains(&o->spec, err);

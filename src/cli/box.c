@@ -196,22 +196,6 @@ const struct command_body COMMAND_BOX_SET = {
         "commands.",
     .run = box_set_run};
 
-static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i, const char *mode)
-{
-    bool utf8 = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
-    const struct box_limits *l = &i->limits;
-    json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
-    json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
-    json_t *timeout =
-        l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null();
-    return json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i, s:s?, s:I, s:I, s:o, s:o}", "id",
-                     id->text, "workspace", utf8 ? i->workspace : NULL, "mode", mode, "age_seconds",
-                     (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
-                     (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
-                     (int)i->keeper, "net", i->net, "memory", (json_int_t)l->memory, "pids",
-                     (json_int_t)l->pids, "cpus", cpus, "timeout_seconds", timeout);
-}
-
 static int box_ls_run(const struct command *self, int argc, char **argv)
 {
     static const char *const modes[] = {
@@ -244,13 +228,28 @@ static int box_ls_run(const struct command *self, int argc, char **argv)
             continue;
         const char *mode = (size_t)info.mode < ARRAY_SIZE(modes) ? modes[info.mode] : "?";
         char age[32], left[32], workspace[4096];
-        if (json)
-            json_array_append_new(list, box_ls_json(id, &info, mode));
-        else
+        const struct box_limits *l = &info.limits;
+        const char *folder = info.workspace;
+        if (json) {
+            bool utf8 = folder && utf8_valid((const uint8_t *)folder, strlen(folder));
+            json_t *ttl = info.left_ns < 0 ? json_null() : json_real((double)info.left_ns / 1e9);
+            json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
+            json_t *timeout = l->timeout_ns ? json_real((double)l->timeout_ns / 1e9) : json_null();
+            json_array_append_new(
+                list,
+                json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i, s:s?, s:I, s:I, s:o, "
+                          "s:o}",
+                          "id", id->text, "workspace", utf8 ? folder : NULL, "mode", mode,
+                          "age_seconds", (double)info.age_ns / 1e9, "ttl_seconds", ttl, "running",
+                          (json_int_t)info.commands, "snapshots", (json_int_t)info.snapshots, "pid",
+                          (int)info.keeper, "net", info.net, "memory", (json_int_t)l->memory,
+                          "pids", (json_int_t)l->pids, "cpus", cpus, "timeout_seconds", timeout));
+        } else {
             printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, mode,
                    units_rough_time(info.age_ns, age, sizeof age),
                    units_rough_time(info.left_ns, left, sizeof left), info.commands, info.snapshots,
-                   info.workspace ? say_clean(info.workspace, workspace, sizeof workspace) : "-");
+                   folder ? say_clean(folder, workspace, sizeof workspace) : "-");
+        }
     }
     if (json)
         output_json(list, JSON_INDENT(2));

@@ -21,7 +21,8 @@
 
 #define AT(member) offsetof(struct gym_options, member)
 
-static int parse_seed(void *target, const struct option *self, const char *value, struct error *err)
+static int gym_parse_seed(void *target, const struct option *self, const char *value,
+                          struct error *err)
 {
     struct gym_options *o = target;
     char *end;
@@ -36,8 +37,8 @@ static int parse_seed(void *target, const struct option *self, const char *value
     return 0;
 }
 
-static int parse_clock(void *target, const struct option *self, const char *value,
-                       struct error *err)
+static int gym_parse_clock(void *target, const struct option *self, const char *value,
+                           struct error *err)
 {
     struct gym_options *o = target;
     if (strcmp(value, "wall") != 0 && strcmp(value, "virtual") != 0)
@@ -47,8 +48,8 @@ static int parse_clock(void *target, const struct option *self, const char *valu
     return 0;
 }
 
-static int parse_share(void *target, const struct option *self, const char *value,
-                       struct error *err)
+static int gym_parse_share(void *target, const struct option *self, const char *value,
+                           struct error *err)
 {
     double n;
     if (units_parse_decimal(value, &n) < 0 || n > 1)
@@ -83,7 +84,7 @@ const struct option GYM_OPTIONS[] = {
     STRING("agents", "NAME[,NAME...]", agent, FOR_EVAL, "random,greedy,qlearn",
            "agents to compare: random, greedy, qlearn, search, model"),
     {"seed", 0, "N", "seed of the agent's random numbers", "the task's",
-     FOR_EPISODE | FOR_TRAIN | FOR_BENCH, AT(seed), parse_seed},
+     FOR_EPISODE | FOR_TRAIN | FOR_BENCH, AT(seed), gym_parse_seed},
     COUNT("seeds", "N", seeds, FOR_EVAL, "10",
           "play one episode per agent and task with each of the seeds 1 to N"),
     COUNT("episodes", "N", episodes, FOR_TRAIN, "2000",
@@ -93,13 +94,13 @@ const struct option GYM_OPTIONS[] = {
     COUNT("episodes", "N", episodes, FOR_BENCH, "1000", "episodes to play"),
     COUNT("envs", "N", envs, FOR_BENCH, "8", "environments in parallel"),
     {"epsilon-start", 0, "F", "exploration rate at the start", "1", FOR_TRAIN, AT(epsilon_start),
-     parse_share},
+     gym_parse_share},
     {"epsilon-end", 0, "F", "exploration rate at the end", "0.05", FOR_TRAIN, AT(epsilon_end),
-     parse_share},
+     gym_parse_share},
     COUNT("epsilon-decay", "N", epsilon_decay, FOR_TRAIN, "1500",
           "episodes over which the exploration rate falls"),
-    {"alpha", 0, "F", "learning rate", "1", FOR_TRAIN, AT(alpha), parse_share},
-    {"gamma", 0, "F", "discount factor", "1", FOR_TRAIN, AT(gamma), parse_share},
+    {"alpha", 0, "F", "learning rate", "1", FOR_TRAIN, AT(alpha), gym_parse_share},
+    {"gamma", 0, "F", "discount factor", "1", FOR_TRAIN, AT(gamma), gym_parse_share},
     STRING("out", "DIR", out, FOR_TRAIN, "hutch-train/TASK-SEED",
            "write checkpoint.json, episodes.csv and curve.svg to this folder"),
     FLAG("resume", resume, FOR_TRAIN, "continue from the checkpoint in the output folder"),
@@ -112,7 +113,7 @@ const struct option GYM_OPTIONS[] = {
     STRING("trajectory", "FILE", trajectory, FOR_EPISODE, NULL, "replay: recorded trajectory"),
     STRING("record", "FILE", record, FOR_EPISODE, NULL, "write the trajectory to this file"),
     {"clock", 0, "wall|virtual", "measure real time, or a fixed time per action", "wall", PLAY, 0,
-     parse_clock},
+     gym_parse_clock},
     COUNT("max-steps", "N", max_steps, PLAY, "the task's", "truncate an episode after N steps"),
     FLAG("no-cache", no_cache, PLAY, "run every action, even if its result is known"),
     FLAG("no-check", no_check, FOR_TASKS, "list the tasks without checking them"),

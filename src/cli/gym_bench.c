@@ -45,7 +45,7 @@ static double bench_percentile(struct bench_times *t, double share)
 }
 
 /* Of one process, in KiB: -1 if it may not be looked at, 0 if it has just ended. */
-static int64_t pss_of(const char *pid)
+static int64_t bench_pss(const char *pid)
 {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%.20s/smaps_rollup", pid);
@@ -59,7 +59,7 @@ static int64_t pss_of(const char *pid)
 }
 
 /* Boxes are children of this process, and what runs in them are theirs. */
-static int64_t pss_of_children(const char *pid)
+static int64_t bench_pss_children(const char *pid)
 {
     char path[320], child[24];
     int64_t sum = 0;
@@ -69,7 +69,7 @@ static int64_t pss_of_children(const char *pid)
         snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/children", pid, d->d_name);
         _cleanup_fclose_ FILE *f = d->d_name[0] == '.' ? NULL : fopen(path, "re");
         while (sum >= 0 && f && fscanf(f, "%20s", child) == 1) {
-            int64_t own = pss_of(child), rest = pss_of_children(child);
+            int64_t own = bench_pss(child), rest = bench_pss_children(child);
             sum = own < 0 || rest < 0 ? -1 : sum + own + rest;
         }
     }
@@ -80,7 +80,7 @@ static int64_t pss_of_children(const char *pid)
 
 static struct bench_memory bench_memory(void)
 {
-    return (struct bench_memory){.own = pss_of("self"), .boxes = pss_of_children("self")};
+    return (struct bench_memory){.own = bench_pss("self"), .boxes = bench_pss_children("self")};
 }
 
 #define ENVS     8

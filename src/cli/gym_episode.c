@@ -114,30 +114,6 @@ static int episode_play(struct episode *t, struct policy *p, struct error *err)
     return failed ? 1 : 0;
 }
 
-static int episode_run(struct episode *t, const struct policy_kind *k, struct error *err)
-{
-    struct policy_options with;
-    struct settings *settings = NULL;
-    struct policy *p = NULL;
-    const struct gym_options *o = t->options;
-    int r = gym_policy_options(o, strcmp(k->name, "model") == 0, &with, &settings, err);
-    if (r == 0)
-        r = policy_open(k, t->setup.task, &with, &p, err);
-    if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
-        r = error_errno(err, errno, "cannot write %s", o->record);
-    if (r == 0 && k->learns && !o->checkpoint)
-        say("%s is untrained: give --checkpoint a file that 'hutch gym train' wrote", k->name);
-    int status = r == 0 ? episode_play(t, p, err) : gym_failed(err);
-    policy_free(p);
-    settings_free(settings);
-    bool lost = t->record && ferror(t->record);
-    if (t->record && fclose(t->record) != 0)
-        lost = true;
-    if (lost)
-        say("cannot write %s: %s", o->record, strerror(errno));
-    return status ? status : lost ? EXIT_HUTCH : 0;
-}
-
 /* What is not given otherwise is as it was recorded. */
 static int episode_take_recorded(struct gym_options *o, struct trajectory *t, struct error *err)
 {
@@ -189,9 +165,27 @@ static int gym_episode_run(const struct command *self, int argc, char **argv)
         return gym_failed(&err);
     if (!o.has_seed)
         o.seed = t.setup.task->seed;
-    status = episode_run(&t, k, &err);
+
+    struct policy_options with;
+    struct settings *settings = NULL;
+    struct policy *p = NULL;
+    r = gym_policy_options(&o, strcmp(k->name, "model") == 0, &with, &settings, &err);
+    if (r == 0)
+        r = policy_open(k, t.setup.task, &with, &p, &err);
+    if (r == 0 && o.record && !(t.record = fopen(o.record, "we")))
+        r = error_errno(&err, errno, "cannot write %s", o.record);
+    if (r == 0 && k->learns && !o.checkpoint)
+        say("%s is untrained: give --checkpoint a file that 'hutch gym train' wrote", k->name);
+    status = r == 0 ? episode_play(&t, p, &err) : gym_failed(&err);
+    policy_free(p);
+    settings_free(settings);
+    bool lost = t.record && ferror(t.record);
+    if (t.record && fclose(t.record) != 0)
+        lost = true;
+    if (lost)
+        say("cannot write %s: %s", o.record, strerror(errno));
     gym_setup_close(&t.setup);
-    return status;
+    return status ? status : lost ? EXIT_HUTCH : 0;
 }
 
 const struct command_body COMMAND_GYM_EPISODE = {

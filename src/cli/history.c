@@ -269,24 +269,6 @@ const struct command_body COMMAND_HISTORY_SHOW = {.usage = "ID [--full] [--json]
                                                   .notes = ID_NOTES,
                                                   .run = history_show_run};
 
-static int history_export_to(struct history *h, bool html, const char *path, struct error *err)
-{
-    if (!path || strcmp(path, "-") == 0) {
-        int r = history_export(h, html, stdout, err);
-        return ferror(stdout) ? 0 : r; /* main says why */
-    }
-    /* It may hold secrets of the session: a new file is the person's alone. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!out)
-        return error_errno(err, errno, "cannot write %s", path);
-    int r = history_export(h, html, out, err);
-    bool failed = fflush(out) != 0 || ferror(out);
-    int code = errno;
-    failed |= fclose(out) != 0;
-    return r == 0 && failed ? error_errno(err, code, "cannot write %s", path) : r;
-}
-
 struct export_options {
     const char *format, *output;
 };
@@ -309,8 +291,25 @@ static int history_export_run(const struct command *self, int argc, char **argv)
     int r = history_open(argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
+    /* It may hold secrets of the session: a new file is the person's alone. */
+    bool to_stdout = !o.output || strcmp(o.output, "-") == 0;
+    int fd = r < 0 || to_stdout
+                 ? -1
+                 : open(o.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+    FILE *out = to_stdout ? stdout : fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (r == 0 && !out)
+        r = error_errno(&err, errno, "cannot write %s", o.output);
     if (r == 0)
-        r = history_export_to(h, html, o.output, &err);
+        r = history_export(h, html, out, &err);
+    if (to_stdout && ferror(stdout))
+        r = 0; /* output_finish() says why */
+    if (out && !to_stdout) {
+        bool failed = fflush(out) != 0 || ferror(out);
+        int code = errno;
+        failed |= fclose(out) != 0;
+        if (r == 0 && failed)
+            r = error_errno(&err, code, "cannot write %s", o.output);
+    }
     history_close(h);
     return r < 0 ? say_failure(&err) : 0;
 }

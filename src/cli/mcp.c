@@ -163,29 +163,6 @@ static const char *mcp_instructions(const struct run_options *o)
     return WHERE ", which is read-only." USE;
 }
 
-static int mcp_stdio_open(struct run_options *o, struct mcp_stdio *d, struct tool_cache *cache,
-                          struct error *err)
-{
-    d->interrupt = interrupt_watch(err);
-    if (d->interrupt < 0)
-        return d->interrupt;
-    d->stop = eventfd(0, EFD_CLOEXEC);
-    if (d->stop < 0)
-        return error_errno(err, errno, "cannot create an eventfd");
-    int r = tool_open(o, NULL, &d->tools, err);
-    if (r < 0)
-        return r;
-    if (o->cache && !cache)
-        return error_set(err, ENOMEM, "no memory for the cache");
-    tool_session_set_cache(d->tools.session, cache);
-    struct mcp_options how = {.session = d->tools.session,
-                              .open_world = o->box_id || o->spec.box.net->reaches_out,
-                              .instructions = mcp_instructions(o),
-                              .send = mcp_stdio_send,
-                              .data = d};
-    return mcp_server_new(&how, &d->server, err);
-}
-
 static int mcp_run(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
@@ -201,7 +178,24 @@ static int mcp_run(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     struct tool_cache *cache = o.cache ? tool_cache_new(CACHE_BYTES) : NULL;
-    if (mcp_stdio_open(&o, &d, cache, &err) < 0) {
+    d.interrupt = interrupt_watch(&err);
+    d.stop = eventfd(0, EFD_CLOEXEC);
+    int r = d.interrupt < 0 ? d.interrupt
+            : d.stop < 0    ? error_errno(&err, errno, "cannot create an eventfd")
+                            : tool_open(&o, NULL, &d.tools, &err);
+    if (r == 0 && o.cache && !cache)
+        r = error_set(&err, ENOMEM, "no memory for the cache");
+    if (r == 0)
+        tool_session_set_cache(d.tools.session, cache);
+    if (r == 0)
+        r = mcp_server_new(
+            &(struct mcp_options){.session = d.tools.session,
+                                  .open_world = o.box_id || o.spec.box.net->reaches_out,
+                                  .instructions = mcp_instructions(&o),
+                                  .send = mcp_stdio_send,
+                                  .data = &d},
+            &d.server, &err);
+    if (r < 0) {
         status = say_failure(&err);
     } else {
         if (isatty(STDIN_FILENO))

@@ -8,7 +8,8 @@
 #include "options.h"
 #include "banned.h"
 
-static int parse_cost(void *target, const struct option *self, const char *value, struct error *err)
+static int run_parse_cost(void *target, const struct option *self, const char *value,
+                          struct error *err)
 {
     double cost;
     if (units_parse_decimal(value, &cost) < 0 || cost <= 0)
@@ -17,8 +18,8 @@ static int parse_cost(void *target, const struct option *self, const char *value
     return 0;
 }
 
-static int parse_allow_clone(void *target, const struct option *self, const char *value,
-                             struct error *err)
+static int run_parse_allow_clone(void *target, const struct option *self, const char *value,
+                                 struct error *err)
 {
     struct run_options *o = target;
     if (!*value || value[0] == '-' || strpbrk(value, "/@ "))
@@ -30,8 +31,8 @@ static int parse_allow_clone(void *target, const struct option *self, const char
 }
 
 /* Checked by the parser of --net, and kept entry by entry. */
-static int parse_allow_net(void *target, const struct option *self, const char *value,
-                           struct error *err)
+static int run_parse_allow_net(void *target, const struct option *self, const char *value,
+                               struct error *err)
 {
     struct run_options *o = target;
     _cleanup_box_spec_ struct box_spec check = {0};
@@ -54,7 +55,8 @@ static int parse_allow_net(void *target, const struct option *self, const char *
     return 0;
 }
 
-static int parse_cwd(void *target, const struct option *self, const char *value, struct error *err)
+static int run_parse_cwd(void *target, const struct option *self, const char *value,
+                         struct error *err)
 {
     if (value[0] != '/')
         return error_set(err, EINVAL, "'%s' is not an absolute path in the box", value);
@@ -82,7 +84,7 @@ const struct option RUN_OPTIONS[] = {
     {"max-turns", 0, "N", "limit the model's answers to one prompt", "none", AGENTS, AT(max_turns),
      option_parse_count},
     {"max-cost", 0, "USD", "limit the dollars spent on one prompt", "none", AGENTS, AT(max_cost),
-     parse_cost},
+     run_parse_cost},
     {"apply", 0, NULL, "apply the changes to DIR if the command succeeded", NULL, FOR_RUN,
      AT(apply), option_parse_flag},
     {"apply", 0, NULL, "apply the changes to DIR if the tool succeeded", NULL, FOR_TOOL, AT(apply),
@@ -113,16 +115,16 @@ const struct option RUN_OPTIONS[] = {
     {"allow-push", 0, NULL, "allow git_push and create_pr without asking", NULL, TOOLS | AGENTS,
      AT(allow_push), option_parse_flag},
     {"allow-clone", 0, "HOST", "let git_clone fetch from this host without asking", NULL,
-     TOOLS | AGENTS | OPTION_REPEATS, 0, parse_allow_clone},
+     TOOLS | AGENTS | OPTION_REPEATS, 0, run_parse_allow_clone},
     {"allow-net", 0, "H[:P][,...]",
      "let request_network allow these hosts and @groups without asking", NULL, TOOLS | AGENTS, 0,
-     parse_allow_net},
+     run_parse_allow_net},
     {"no-toolchains", 0, NULL, "hide the toolchains on your PATH (~/.cargo, ~/.pyenv, /opt, ...)",
      NULL, AGENTS, AT(no_toolchains), option_parse_flag},
     {"plain", 0, NULL, "print line by line, without a full-screen interface", NULL, FOR_CHAT,
      AT(plain), option_parse_flag},
     {"cwd", 0, "DIR", "folder of the box that the command starts in", "/workspace", FOR_EXEC,
-     AT(cwd), parse_cwd},
+     AT(cwd), run_parse_cwd},
     {"ttl", 0, "T", "remove the box after this time", "none", FOR_NEW, AT(ttl_ns),
      option_parse_time},
     {"tty", 0, NULL, "run the command on a pseudo-terminal", NULL, RUNNERS, AT(tty),

@@ -29,38 +29,34 @@ void tool_close(struct tool_open *t)
     t->box = box_close(t->box);
 }
 
-static int tool_open_box(struct run_options *o, struct tool_open *t, struct error *err)
-{
-    if (o->box_id) {
-        if (o->spec.fields || o->apply)
-            return error_set(
-                err, EINVAL,
-                "--box names an existing box: it cannot be used with options for a new box");
-        return keeper_find(o->box_id, &t->box, err);
-    }
-    _cleanup_git_box_ struct git_box git = {0};
-    int r = box_spec_resolve(&o->spec, err);
-    if (r == 0)
-        git_box_prepare(&o->spec.box, &git);
-    o->spec.box.adjustable = true; /* for request_network */
-    if (r == 0)
-        r = box_begin(&o->spec.box, &t->box, err);
-    o->spec.box.git_config = o->spec.box.git_mask = NULL;
-    if (r == 0)
-        r = git_box_install(&git, t->box, err);
-    if (git.worktree.needed)
-        o->spec.box.n_shares--; /* what it names ends here */
-    return r;
-}
-
 int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct tool_open *ret,
               struct error *err)
 {
     _cleanup_config_ struct config config = {0};
     _cleanup_box_info_ struct box_info info = {0};
+    _cleanup_git_box_ struct git_box git = {0};
     struct tool_host host = run_options_host(o);
+    int r;
     *ret = (struct tool_open){0};
-    int r = tool_open_box(o, ret, err);
+    if (o->box_id && (o->spec.fields || o->apply))
+        return error_set(
+            err, EINVAL,
+            "--box names an existing box: it cannot be used with options for a new box");
+    if (o->box_id) {
+        r = keeper_find(o->box_id, &ret->box, err);
+    } else {
+        r = box_spec_resolve(&o->spec, err);
+        if (r == 0)
+            git_box_prepare(&o->spec.box, &git);
+        o->spec.box.adjustable = true; /* for request_network */
+        if (r == 0)
+            r = box_begin(&o->spec.box, &ret->box, err);
+        o->spec.box.git_config = o->spec.box.git_mask = NULL;
+        if (r == 0)
+            r = git_box_install(&git, ret->box, err);
+        if (git.worktree.needed)
+            o->spec.box.n_shares--; /* what it names ends here */
+    }
     if (r == 0)
         r = tool_session_new(ret->box, &ret->session, err);
     host.clone_max = o->box_id ? 0 : o->spec.box.limits.disk;

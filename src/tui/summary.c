@@ -72,7 +72,7 @@ int summary_number(uint64_t n, struct buf *out)
     return r < 0 ? r : buf_printf(out, ",%03u", (unsigned)(n % 1000));
 }
 
-static int put_lines(uint64_t added, uint64_t deleted, struct buf *out)
+static int summary_put_counts(uint64_t added, uint64_t deleted, struct buf *out)
 {
     buf_append_str(out, "+");
     summary_number(added, out);
@@ -86,7 +86,7 @@ int summary_of_changes(const struct agent_changes *c, struct buf *out)
         return buf_append_str(out, c->commits ? "commits" : "nothing");
     summary_number(c->count, out);
     buf_printf(out, " file%s, ", c->count == 1 ? "" : "s");
-    return put_lines(c->added, c->deleted, out);
+    return summary_put_counts(c->added, c->deleted, out);
 }
 
 int summary_list_changes(const struct agent_changes *c, struct buf *out)
@@ -95,7 +95,7 @@ int summary_list_changes(const struct agent_changes *c, struct buf *out)
     int widest = 0;
     summary_number(c->count, out);
     buf_printf(out, " file%s changed, ", c->count == 1 ? "" : "s");
-    put_lines(c->added, c->deleted, out);
+    summary_put_counts(c->added, c->deleted, out);
     buf_append_str(out, "\n");
     for (size_t i = 0; i < 2 * shown; i++) { /* first measures, then prints */
         const struct agent_change *one = &c->items[i % shown];
@@ -115,7 +115,7 @@ int summary_list_changes(const struct agent_changes *c, struct buf *out)
         if (one->binary)
             buf_append_str(out, "binary");
         else
-            put_lines(one->added, one->deleted, out);
+            summary_put_counts(one->added, one->deleted, out);
         buf_append_str(out, "\n");
     }
     return c->count > shown ? buf_printf(out, "… %zu more\n", c->count - shown) : 0;
@@ -127,7 +127,7 @@ int summary_list_changes(const struct agent_changes *c, struct buf *out)
 #define VIEW_TEXT_MAX (1u << 20)
 
 /* Tools without a view: a string of the input that says most, else the first one. */
-static int call_other(const json_t *input, struct buf *b)
+static int summary_of_other_call(const json_t *input, struct buf *b)
 {
     static const char *const members[] = {"path", "query", "command", "name", "url"};
     const char *key, *text;
@@ -154,7 +154,7 @@ int summary_of_call(const char *name, const json_t *input, size_t width, struct 
 {
     _cleanup_buf_ struct buf text = BUF_INIT(VIEW_TEXT_MAX);
     const struct tool_view *view = summary_view(name);
-    if ((view->call ? view->call : call_other)(input, &text) < 0)
+    if ((view->call ? view->call : summary_of_other_call)(input, &text) < 0)
         return buf_append_str(out, ELLIPSIS);
     return summary_line((const char *)text.data, text.len, width, out);
 }

@@ -130,7 +130,7 @@ static void busy_from_event(char *busy, size_t n, const struct agent_event *e)
     }
 }
 
-static void take_event(struct chat *c, const struct agent_event *e, unsigned attempt)
+static void chat_take_event(struct chat *c, const struct agent_event *e, unsigned attempt)
 {
     if (!attempt) {
         if (e->kind == AGENT_USAGE) {
@@ -159,7 +159,7 @@ static void take_event(struct chat *c, const struct agent_event *e, unsigned att
                                  i ? " · " : "", i + 1, c->attempts[i][0] ? c->attempts[i] : "…");
 }
 
-static void take_result(struct chat *c, struct chat_result *r)
+static void chat_take_result(struct chat *c, struct chat_result *r)
 {
     const unsigned flags = r->command->flags;
     c->running = NULL;
@@ -216,7 +216,7 @@ static void chat_take_updates(struct chat *c)
         const char *text = u->text ? u->text : "";
         switch (u->kind) {
         case UPDATE_EVENT:
-            take_event(c, &u->event, u->attempt);
+            chat_take_event(c, &u->event, u->attempt);
             break;
         case UPDATE_RESET:
             transcript_clear(&c->view->transcript);
@@ -225,7 +225,7 @@ static void chat_take_updates(struct chat *c)
             view_add(c->view, ITEM_USER, text, strlen(text));
             break;
         case UPDATE_RESULT:
-            take_result(c, u->command_result);
+            chat_take_result(c, u->command_result);
             break;
         case UPDATE_CONFIRM:
             c->confirming = !c->stopping;
@@ -304,7 +304,7 @@ static void chat_read_signals(struct chat *c, int fd)
 
 /* What the view shows of the input and the status. Returns as view_draw(). */
 
-static int display_search(struct chat *c, const struct view_status *status)
+static int chat_display_search(struct chat *c, const struct view_status *status)
 {
     _cleanup_buf_ struct buf title = BUF_INIT(4096);
     const char *query = buf_cstr(&c->query);
@@ -323,7 +323,7 @@ static int display_search(struct chat *c, const struct view_status *status)
 }
 
 /* The input, and below it completions, the review, or what is queued. */
-static int display_editor(struct chat *c, const struct view_status *status)
+static int chat_display_editor(struct chat *c, const struct view_status *status)
 {
     static const char *const reviews[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working",
                                                         "[u] undo"};
@@ -391,7 +391,7 @@ static void chat_draw(struct chat *c, struct frames *f)
         .busy_seconds = busy ? (double)(now - c->began) / NS_PER_S : 0,
         .keys = busy && !c->searching ? "Esc to stop" : NULL,
     };
-    int again = c->searching ? display_search(c, &status) : display_editor(c, &status);
+    int again = c->searching ? chat_display_search(c, &status) : chat_display_editor(c, &status);
     now = clock_now();
     c->changed = false;
     f->next = now + FRAME_NS;

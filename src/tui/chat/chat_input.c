@@ -284,7 +284,7 @@ static bool chat_complete_accept(struct chat *c)
 
 /* The search in the history: what is found is shown as the input, and becomes it. */
 
-static void search_from(struct chat *c, size_t from, bool older)
+static void chat_search_from(struct chat *c, size_t from, bool older)
 {
     const char *query = buf_cstr(&c->query);
     bool empty = !query || !*query;
@@ -300,14 +300,14 @@ static bool chat_search_press(struct chat *c, const struct press *p)
     char ctrl = p->code == KEYS_TEXT && p->with == KEYS_CTRL && !p->text[1] ? p->text[0] : 0;
     c->changed = true;
     if (ctrl == 'r' || p->code == KEYS_UP) {
-        search_from(c, c->found >= 0 ? found + 1 : 0, true);
+        chat_search_from(c, c->found >= 0 ? found + 1 : 0, true);
     } else if (p->code == KEYS_TEXT && !(p->with & (KEYS_CTRL | KEYS_ALT))) {
         buf_append_str(&c->query, p->text);
-        search_from(c, found, false);
+        chat_search_from(c, found, false);
     } else if (p->code == KEYS_BACKSPACE) {
         if (c->query.len)
             c->query.len = grapheme_before((const char *)c->query.data, c->query.len, c->query.len);
-        search_from(c, 0, false);
+        chat_search_from(c, 0, false);
     } else {
         bool cancel = p->code == KEYS_ESCAPE || ctrl == 'c' || ctrl == 'g';
         c->searching = false;

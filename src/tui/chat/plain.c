@@ -23,6 +23,7 @@
 #define ANSWER_MAX   (1u << 20)
 #define CALL_WIDTH   100
 #define OUTPUT_SHOWN 65536
+#define BACK_NOTE    "[connection lost; the new answer continues differently]\n"
 
 struct plain {
     const struct tui_options *o;
@@ -51,7 +52,7 @@ static volatile bool stopped;
 
 static const int CAUGHT[] = {SIGINT, SIGTERM, SIGHUP};
 
-static void on_signal(int number)
+static void plain_on_signal(int number)
 {
     if (number != SIGINT || !running)
         stopped = true;
@@ -95,18 +96,6 @@ static void plain_put_buf(struct plain *p, const struct buf *b)
     plain_put_line(p, b->len ? (const char *)b->data : "", b->len);
 }
 
-/* The model was asked again and its answer differs: the line where it continues is repeated. */
-static void plain_restart_answer(struct plain *p, size_t keep)
-{
-    static const char note[] = "[connection lost; the new answer continues differently]\n";
-    plain_put_line(p, note, sizeof note - 1);
-    p->answer.len = keep < p->answer.len ? keep : p->answer.len;
-    const char *text = (const char *)p->answer.data;
-    const char *line = p->answer.len ? memrchr(text, '\n', p->answer.len) : NULL;
-    size_t from = line ? (size_t)(line + 1 - text) : 0;
-    plain_put(p, p->answer.len ? text + from : "", p->answer.len - from);
-}
-
 static void plain_put_result(struct plain *p, const struct agent_event *e)
 {
     _cleanup_buf_ struct buf line = BUF_INIT(8192);
@@ -127,7 +116,7 @@ static void plain_put_result(struct plain *p, const struct agent_event *e)
     p->is_shell = false;
 }
 
-static void on_event(void *data, const struct agent_event *e, unsigned attempt)
+static void plain_on_event(void *data, const struct agent_event *e, unsigned attempt)
 {
     struct plain *p = data;
     _cleanup_buf_ struct buf text = BUF_INIT(1u << 16);
@@ -142,8 +131,15 @@ static void on_event(void *data, const struct agent_event *e, unsigned attempt)
             buf_append(&p->answer, e->text, e->n);
         plain_put(p, e->text, e->n);
         return;
-    case AGENT_BACK:
-        plain_restart_answer(p, e->keep);
+    case AGENT_BACK: /* the model's new answer differs: the line where it continues is repeated */
+        plain_put_line(p, BACK_NOTE, strlen(BACK_NOTE));
+        p->answer.len = e->keep < p->answer.len ? e->keep : p->answer.len;
+        if (p->answer.len) {
+            const char *answer = (const char *)p->answer.data;
+            const char *line = memrchr(answer, '\n', p->answer.len);
+            size_t from = line ? (size_t)(line + 1 - answer) : 0;
+            plain_put(p, answer + from, p->answer.len - from);
+        }
         return;
     case AGENT_SAID:
         plain_end_line(p);
@@ -184,7 +180,7 @@ static void on_event(void *data, const struct agent_event *e, unsigned attempt)
         plain_put_buf(p, &text);
 }
 
-static void on_user(void *data, const char *message)
+static void plain_on_user(void *data, const char *message)
 {
     _cleanup_buf_ struct buf line = BUF_INIT((message ? strlen(message) : 0) + 16);
     if (!message)
@@ -267,7 +263,7 @@ static int input_read(struct plain *p, const char *prompt, struct buf *ret)
 }
 
 /* What was typed before the question does not answer it. */
-static int on_confirm(void *data, const char *title, const char *text, int cancel)
+static int plain_on_confirm(void *data, const char *title, const char *text, int cancel)
 {
     struct plain *p = data;
     _cleanup_buf_ struct buf said = BUF_INIT(1024), shown = BUF_INIT(1u << 20);
@@ -399,10 +395,10 @@ int plain_chat(const struct tui_options *o, struct error *err)
                       .terminal = isatty(STDOUT_FILENO),
                       .in = BUF_INIT(ENTRY_MAX),
                       .answer = BUF_INIT(ANSWER_MAX)};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = plain_on_signal, .sa_flags = SA_RESTART};
     struct sigaction before[ARRAY_SIZE(CAUGHT)];
     struct conversation_sink sink = {
-        .event = on_event, .user = on_user, .confirm = on_confirm, .data = &p};
+        .event = plain_on_event, .user = plain_on_user, .confirm = plain_on_confirm, .data = &p};
     struct chat_entry open = {.command = &CHAT_OPEN};
     int r = conversation_new(o, &sink, &p.conversation, err);
     stopped = false;

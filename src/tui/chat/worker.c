@@ -237,19 +237,19 @@ struct worker {
 
 enum { DECISION_NO = 1, DECISION_YES = 2 };
 
-static void on_event(void *data, const struct agent_event *e, unsigned attempt)
+static void worker_on_event(void *data, const struct agent_event *e, unsigned attempt)
 {
     update_queue_event(((struct worker *)data)->queue, e, attempt);
 }
 
-static void on_user(void *data, const char *message)
+static void worker_on_user(void *data, const char *message)
 {
     update_queue_text(((struct worker *)data)->queue, message ? UPDATE_USER : UPDATE_RESET,
                       message);
 }
 
 /* Shows the question and waits for worker_decide(). */
-static int on_confirm(void *data, const char *title, const char *text, int cancel)
+static int worker_on_confirm(void *data, const char *title, const char *text, int cancel)
 {
     struct worker *w = data;
     eventfd_t answer = 0;
@@ -302,8 +302,11 @@ int worker_new(const struct tui_options *o, struct update_queue *q, struct worke
     struct worker *w = calloc(1, sizeof *w);
     if (!w)
         return error_set(err, ENOMEM, "no memory");
-    struct conversation_sink sink = {
-        .redraws = true, .event = on_event, .user = on_user, .confirm = on_confirm, .data = w};
+    struct conversation_sink sink = {.redraws = true,
+                                     .event = worker_on_event,
+                                     .user = worker_on_user,
+                                     .confirm = worker_on_confirm,
+                                     .data = w};
     w->queue = q;
     w->decision = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&w->lock, NULL);

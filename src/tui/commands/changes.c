@@ -106,7 +106,7 @@ struct tally {
     size_t done, conflicts, refused, notes;
 };
 
-static void on_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
+static void apply_on_path(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
     struct tally *t = data;
     t->done += outcome == APPLY_DONE || outcome == APPLY_MERGED;
@@ -121,7 +121,7 @@ static void on_applied(void *data, const char *path, enum apply_outcome outcome,
         buf_printf(t->out, "not applied: %s: %s\n", path, why ? why : "refused");
 }
 
-static void on_apply_note(void *data, const char *line)
+static void apply_on_note(void *data, const char *line)
 {
     struct tally *t = data;
     t->notes++;
@@ -173,8 +173,8 @@ static int apply_run(struct conversation *c, const struct chat_entry *entry,
     struct tool_apply_options how = {.files = {.on_conflict = (enum apply_choice)entry->n,
                                                .allow_git_dirs = c->o->allow_git_dirs,
                                                .paths = paths},
-                                     .report = {.say = on_applied, .data = &t},
-                                     .note = on_apply_note,
+                                     .report = {.say = apply_on_path, .data = &t},
+                                     .note = apply_on_note,
                                      .data = &t};
     _cleanup_free_ char *text = entry->text ? strdup(entry->text) : NULL;
     int r = entry->text && !text ? error_set(err, ENOMEM, "no memory") : 0;

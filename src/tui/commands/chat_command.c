@@ -45,14 +45,14 @@ const struct chat_command *chat_command_find(const char *name, size_t n)
     return NULL;
 }
 
-static int set_text(struct chat_entry *l, const char *text, struct error *err)
+static int entry_set_text(struct chat_entry *l, const char *text, struct error *err)
 {
     l->text = *text ? strdup(text) : NULL;
     return l->text || !*text ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
 /* Parses what follows the name of ret->command. */
-static int parse_args(const char *text, struct chat_entry *ret, struct error *err)
+static int entry_parse_args(const char *text, struct chat_entry *ret, struct error *err)
 {
     const struct chat_command *c = ret->command;
     size_t word = strcspn(text, BLANKS);
@@ -66,15 +66,15 @@ static int parse_args(const char *text, struct chat_entry *ret, struct error *er
         if (!*text)
             return error_set(err, EINVAL, "/%s needs %s: /%s %s", c->name, c->args, c->name,
                              c->args);
-        return set_text(ret, text, err);
+        return entry_set_text(ret, text, err);
     case ARGS_OPTIONAL_TEXT:
-        return set_text(ret, text, err);
+        return entry_set_text(ret, text, err);
     case ARGS_CHOICE:
         for (unsigned i = 1; CONFLICT_CHOICES[i]; i++)
             if (strlen(CONFLICT_CHOICES[i]) == word &&
                 strncmp(text, CONFLICT_CHOICES[i], word) == 0)
                 ret->n = i;
-        return set_text(ret, ret->n ? rest : text, err);
+        return entry_set_text(ret, ret->n ? rest : text, err);
     case ARGS_OPTIONAL_NUMBER:
     case ARGS_ATTEMPTS: /* N CMD, off (n = 1), or nothing: show the setting */
         break;
@@ -100,10 +100,10 @@ static int parse_args(const char *text, struct chat_entry *ret, struct error *er
     if (!*rest)
         return error_set(err, EINVAL,
                          "/attempts: the test command is missing, as in /attempts 3 make test");
-    return set_text(ret, rest, err);
+    return entry_set_text(ret, rest, err);
 }
 
-static int error_unknown(const char *name, size_t n, struct error *err)
+static int entry_error_unknown(const char *name, size_t n, struct error *err)
 {
     struct nearest near = nearest_to(name, n);
     for (const struct chat_command *const *c = CHAT_COMMANDS; *c; c++) {
@@ -133,14 +133,14 @@ int chat_entry_parse(const char *entered, struct chat_entry *ret, struct error *
     if (name > 0 && isalpha((unsigned char)text[1]) && !memchr(text + 1, '/', name)) {
         l.command = chat_command_find(text + 1, name);
         if (!l.command)
-            return error_unknown(text + 1, name, err);
-        r = parse_args(text + 1 + name + strspn(text + 1 + name, BLANKS), &l, err);
+            return entry_error_unknown(text + 1, name, err);
+        r = entry_parse_args(text + 1 + name + strspn(text + 1 + name, BLANKS), &l, err);
     } else if (text[0] == '!' && n > 1) {
         l.command = &CHAT_SHELL;
-        r = set_text(&l, text + 1, err);
+        r = entry_set_text(&l, text + 1, err);
     } else if (n > 0) {
         l.command = &CHAT_MESSAGE;
-        r = set_text(&l, text, err);
+        r = entry_set_text(&l, text, err);
     }
     if (r < 0) {
         chat_entry_free(&l);

@@ -169,7 +169,7 @@ const struct chat_command CHAT_OPEN = {.run = open_run, .busy = "starting", .fla
 
 /* Messages. */
 
-static void on_attempt_event(void *data, unsigned attempt, const struct agent_event *e)
+static void message_on_attempt_event(void *data, unsigned attempt, const struct agent_event *e)
 {
     struct conversation *c = data;
     c->sink.event(c->sink.data, e, attempt + 1);
@@ -180,7 +180,7 @@ static int message_attempts(struct conversation *c, const char *message, struct 
                             struct error *err)
 {
     struct attempts_options o = {.n = c->attempts, .test = c->test};
-    struct attempts_sink sink = {.event = on_attempt_event, .data = c};
+    struct attempts_sink sink = {.event = message_on_attempt_event, .data = c};
     struct buf *out = &ret->text;
     int best = -1;
     _cleanup_free_ struct attempt *all = calloc(c->attempts, sizeof *all);
@@ -238,7 +238,7 @@ const struct chat_command CHAT_MESSAGE = {
 
 #define OUTPUT_FOR_MODEL 16000 /* bytes of the output that the model sees; of more, the tail */
 
-static void on_shell_progress(void *data, double seconds, const char *message)
+static void shell_on_progress(void *data, double seconds, const char *message)
 {
     struct conversation *c = data;
     conversation_emit(c, &(struct agent_event){.kind = AGENT_PROGRESS,
@@ -254,7 +254,7 @@ static int shell_run(struct conversation *c, const struct chat_entry *entry,
 {
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     _cleanup_buf_ struct buf note = BUF_INIT(4 * OUTPUT_FOR_MODEL);
-    struct tool_progress progress = {.say = on_shell_progress, .data = c};
+    struct tool_progress progress = {.say = shell_on_progress, .data = c};
     struct tool_session *tools = conversation_tools(c, err);
     if (!tools)
         return -EIO;

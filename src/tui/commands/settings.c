@@ -47,7 +47,7 @@ const struct chat_command CHAT_COMPACT = {.name = "compact",
                                           .busy = "summarising",
                                           .run = compact_run};
 
-static void put_tokens(struct buf *out, const char *what, uint64_t n)
+static void cost_put_tokens(struct buf *out, const char *what, uint64_t n)
 {
     buf_printf(out, "%-14s", what);
     summary_number(n, out);
@@ -60,13 +60,13 @@ static int cost_run(struct conversation *c, const struct chat_entry *entry, stru
     struct agent_state s = {0};
     struct buf *out = &ret->text;
     agent_state(c->agent, &s);
-    put_tokens(out, "input", s.usage.input);
+    cost_put_tokens(out, "input", s.usage.input);
     if (s.usage.cache_read || s.usage.cache_write) {
-        put_tokens(out, "  cache read", s.usage.cache_read);
-        put_tokens(out, "  cache write", s.usage.cache_write);
+        cost_put_tokens(out, "  cache read", s.usage.cache_read);
+        cost_put_tokens(out, "  cache write", s.usage.cache_write);
     }
-    put_tokens(out, "output", s.usage.output);
-    put_tokens(out, "context now", s.context);
+    cost_put_tokens(out, "output", s.usage.output);
+    cost_put_tokens(out, "context now", s.context);
     if (s.money.known)
         return buf_printf(out, "%-14s$%.4f\n", "cost", s.money.cost);
     return buf_printf(out, "%-14sunknown: no price is configured for %s\n", "cost",
@@ -76,12 +76,12 @@ static int cost_run(struct conversation *c, const struct chat_entry *entry, stru
 const struct chat_command CHAT_COST = {
     .name = "cost", .args = "", .help = "show the tokens and the cost so far", .run = cost_run};
 
-static void on_tool(void *data, const struct tool *t)
+static void tools_on_tool(void *data, const struct tool *t)
 {
     buf_printf(data, "%-14s %s\n", t->name, t->title ? t->title : "");
 }
 
-static void on_tool_trouble(void *data, const char *text)
+static void tools_on_trouble(void *data, const char *text)
 {
     buf_printf(data, "%s\n", text);
 }
@@ -92,7 +92,7 @@ static int tools_run(struct conversation *c, const struct chat_entry *entry,
     struct tool_session *tools = conversation_tools(c, err);
     if (!tools)
         return -EIO;
-    tool_session_list(tools, on_tool, on_tool_trouble, &ret->text);
+    tool_session_list(tools, tools_on_tool, tools_on_trouble, &ret->text);
     return 0;
 }
 
@@ -153,8 +153,8 @@ const struct chat_command CHAT_ATTEMPTS = {.name = "attempts",
                                            .takes = ARGS_ATTEMPTS,
                                            .run = attempts_run};
 
-/* /net and /set: show or change settings of the running box. New hosts are added to those that it may
- * reach already, since users allow them one by one. */
+/* /net and /set: show or change settings of the running box. New hosts are added to those that it
+ * may reach already, since users allow them one by one. */
 static int box_settings_run(struct conversation *c, const struct chat_entry *entry,
                             struct chat_result *ret, struct error *err)
 {

@@ -189,18 +189,6 @@ static void decode_csi(struct keys *k, const uint8_t *s, size_t n, struct press 
     }
 }
 
-/* The length of the CSI sequence whose parameters begin at s; 0: incomplete. A byte that cannot be
- * in one ends it. */
-static size_t csi_length(const uint8_t *s, size_t n)
-{
-    size_t i = 0;
-    if (n > 1 && s[0] == '[') /* function keys of the Linux console */
-        return 2;
-    while (i < n && i < SEQUENCE_MAX && s[i] >= 0x20 && s[i] <= 0x3f)
-        i++;
-    return i < n ? i + 1 : i >= SEQUENCE_MAX ? i : 0;
-}
-
 /* One character, or a control character. Returns its bytes; 0: incomplete. */
 static size_t decode_plain(const uint8_t *s, size_t n, bool late, struct press *p)
 {
@@ -249,10 +237,17 @@ static size_t decode_escape(struct keys *k, bool late, struct press *p)
         p->code = code_by_letter(s[2]);
         return 3;
     }
-    length = s[1] == '[' ? csi_length(s + 2, n - 2) : 0;
-    if (length > 0) {
-        decode_csi(k, s + 2, length, p);
-        return length + 2;
+    /* The length of a CSI sequence; a byte that cannot be in one ends it. */
+    length = 2;
+    while (length < n && length < SEQUENCE_MAX + 2 && s[length] >= 0x20 && s[length] <= 0x3f)
+        length++;
+    length = n > 3 && s[2] == '['    ? 4 /* function keys of the Linux console */
+             : length < n            ? length + 1
+             : n >= SEQUENCE_MAX + 2 ? length
+                                     : 0;
+    if (s[1] == '[' && length > 2) {
+        decode_csi(k, s + 2, length - 2, p);
+        return length;
     }
     if (!late)
         return 0;

@@ -1,6 +1,6 @@
 /*
  * Markdown as lines of a width: a document that grows at its end, as an answer streams in. The head
- * of markdown.c says how.
+ * of markdown.c says how blocks are cut, that of markdown_render.c how one is laid out.
  */
 #pragma once
 
@@ -51,3 +51,10 @@ void markdown_update(struct markdown *m, const char *text, size_t n);
 /* The layout of one block, or of a document of a few. `gap`: an empty line comes first. */
 void markdown_render(const char *text, size_t n, int width, int indent, bool gap,
                      struct lines *out);
+
+/* A line of code, and the name of its language above it if there is one. `width` includes the
+ * margin. */
+void markdown_code_label(const char *info, size_t n, const struct margin *margin, int width,
+                         struct lines *out);
+void markdown_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin,
+                        int width, struct lines *out);

@@ -183,7 +183,7 @@ static size_t skip_lines(const char **at, const char *end, size_t n)
 }
 
 /* `… 132 more lines (ctrl-o)` */
-static void more_line(struct lines *out, const char *margin, size_t left, const char *key)
+static void item_put_more(struct lines *out, const char *margin, size_t left, const char *key)
 {
     char text[96];
     if (left == 0)
@@ -195,8 +195,8 @@ static void more_line(struct lines *out, const char *margin, size_t left, const 
 }
 
 /* All of the text, or its first `most` lines; returns how many lines were left out. */
-static size_t text_lines(struct item *it, const struct margin *m, unsigned style, int width,
-                         size_t most)
+static size_t item_put_text(struct item *it, const struct margin *m, unsigned style, int width,
+                            size_t most)
 {
     _cleanup_styled_ struct styled s = STYLED_INIT;
     const char *text = item_text(it), *end = text + it->text.len, *stop = text;
@@ -208,20 +208,20 @@ static size_t text_lines(struct item *it, const struct margin *m, unsigned style
     return skip_lines(&stop, end, SIZE_MAX);
 }
 
-static void spinner_mark(struct lines *out, const struct layout *l)
+static void item_put_spinner(struct lines *out, const struct layout *l)
 {
     lines_puts(out, ROLE_ACCENT, spinner(l->tick));
     lines_puts(out, ROLE_MUTED, " ");
 }
 
 /* Folded thoughts are one line: the last while they stream, the first once they are complete. */
-static void thinking_lines(struct item *it, const struct layout *l, int width)
+static void thinking_put_lines(struct item *it, const struct layout *l, int width)
 {
     _cleanup_styled_ struct styled s = STYLED_INIT;
     struct margin m = {it->over || it->open ? "∴ " : "", "  ", ROLE_MUTED, ROLE_MUTED};
     it->folds = true;
     if (it->open) {
-        text_lines(it, &m, ROLE_MUTED | STYLE_ITALIC, width, SIZE_MAX);
+        item_put_text(it, &m, ROLE_MUTED | STYLE_ITALIC, width, SIZE_MAX);
         return;
     }
     const char *text = item_text(it), *end = text + it->text.len;
@@ -232,7 +232,7 @@ static void thinking_lines(struct item *it, const struct layout *l, int width)
     if (!it->over) {
         const char *newline = memrchr(text, '\n', (size_t)(end - text));
         text = newline ? newline + 1 : text;
-        spinner_mark(&it->lines, l);
+        item_put_spinner(&it->lines, l);
     }
     size_t n = line_length(text, end);
     styled_add(&s, ROLE_MUTED | STYLE_ITALIC, text, n);
@@ -241,7 +241,7 @@ static void thinking_lines(struct item *it, const struct layout *l, int width)
 }
 
 /* Lines of summary_list_changes(): `M path  +1 −2`. */
-static void changes_lines(struct item *it, const struct layout *l)
+static void changes_put_lines(struct item *it, const struct layout *l)
 {
     const char *at = item_text(it), *end = at + it->text.len;
     for (bool first = true; at < end; first = false) {
@@ -305,7 +305,7 @@ static int diff_next_style(struct diff_state *d, const char *line, size_t n)
 
 /* The text as a diff: unfolded all of it, wrapped, with a hanging indent after the marks; folded
  * `most` lines of one row each. */
-static void diff_lines(struct item *it, size_t most, const char *margin, const struct layout *l)
+static void diff_put_lines(struct item *it, size_t most, const char *margin, const struct layout *l)
 {
     static const char head[] = "diff --git a/";
     struct diff_state d = {0};
@@ -347,7 +347,7 @@ static void diff_lines(struct item *it, size_t most, const char *margin, const s
             cut |= wrap_one(&s, &m, room, TAB_WIDTH, &it->lines);
     }
     it->folds = left || cut || it->open;
-    more_line(&it->lines, margin, left, l->key);
+    item_put_more(&it->lines, margin, left, l->key);
 }
 
 static void call_head_line(struct item *it, const struct layout *l)
@@ -398,7 +398,8 @@ static void call_head_line(struct item *it, const struct layout *l)
 }
 
 /* Lines of output: folded, each takes one row. */
-static void output_lines(struct item *it, const char *at, const char *end, size_t most, int width)
+static void output_put_lines(struct item *it, const char *at, const char *end, size_t most,
+                             int width)
 {
     struct margin m = {BODY, BODY, ROLE_MUTED, ROLE_MUTED};
     unsigned style = it->open || it->state == CALL_FAILED ? ROLE_TEXT : ROLE_MUTED;
@@ -423,7 +424,7 @@ static void call_text_body(struct item *it, const struct layout *l)
     it->folds = it->open;
     /* One line more takes no more room than the hint would. */
     if (it->open || count <= head + tail + (head + tail > 0)) {
-        output_lines(it, text, end, SIZE_MAX, l->width);
+        output_put_lines(it, text, end, SIZE_MAX, l->width);
         return;
     }
     it->folds = true;
@@ -431,9 +432,9 @@ static void call_text_body(struct item *it, const struct layout *l)
         return;
     tail_at = text;
     skip_lines(&tail_at, end, count - tail);
-    output_lines(it, text, end, head, l->width);
-    more_line(&it->lines, BODY, count - head - tail, l->key);
-    output_lines(it, tail_at, end, tail, l->width);
+    output_put_lines(it, text, end, head, l->width);
+    item_put_more(&it->lines, BODY, count - head - tail, l->key);
+    output_put_lines(it, tail_at, end, tail, l->width);
 }
 
 /* `[x] text`, shown with marks; done items step back. */
@@ -474,36 +475,36 @@ static void item_lay_out(struct item *it, const struct layout *l)
     size_t left;
     switch (it->kind) {
     case ITEM_USER:
-        left = text_lines(it, &user, ROLE_TEXT | STYLE_BOLD, prose - ITEM_INDENT,
-                          it->open ? SIZE_MAX : USER_FOLDED);
+        left = item_put_text(it, &user, ROLE_TEXT | STYLE_BOLD, prose - ITEM_INDENT,
+                             it->open ? SIZE_MAX : USER_FOLDED);
         it->folds = left || it->open;
-        more_line(&it->lines, "  ", left, l->key);
+        item_put_more(&it->lines, "  ", left, l->key);
         break;
     case ITEM_NOTE:
-        text_lines(it, &note, ROLE_TEXT, l->width - ITEM_INDENT, SIZE_MAX);
+        item_put_text(it, &note, ROLE_TEXT, l->width - ITEM_INDENT, SIZE_MAX);
         break;
     case ITEM_DIFF:
-        diff_lines(it, DIFF_FOLDED, "  ", l);
+        diff_put_lines(it, DIFF_FOLDED, "  ", l);
         break;
     case ITEM_THINKING:
-        thinking_lines(it, l, prose - ITEM_INDENT);
+        thinking_put_lines(it, l, prose - ITEM_INDENT);
         break;
     case ITEM_CALL:
         call_head_line(it, l);
         if (runs && it->last_output)
-            output_lines(it, it->last_output, it->last_output + strlen(it->last_output), 1,
-                         l->width);
+            output_put_lines(it, it->last_output, it->last_output + strlen(it->last_output), 1,
+                             l->width);
         if (runs || it->text.len == 0)
             break;
         if (it->view->body == TOOL_BODY_PLAN && it->state == CALL_OK)
             call_plan_body(it, l);
         else if (it->view->body == TOOL_BODY_DIFF)
-            diff_lines(it, it->view->head, BODY, l);
+            diff_put_lines(it, it->view->head, BODY, l);
         else
             call_text_body(it, l);
         break;
     case ITEM_CHANGES:
-        changes_lines(it, l);
+        changes_put_lines(it, l);
         break;
     case ITEM_TRANSIENT:
         styled_add(&s, ROLE_MUTED, item_text(it), it->text.len);
@@ -514,7 +515,7 @@ static void item_lay_out(struct item *it, const struct layout *l)
                      (long long)(ns > 0 ? (ns + NS_PER_S - 1) / NS_PER_S : 0), it->attempt);
             styled_puts(&s, ROLE_MUTED, wait);
         }
-        spinner_mark(&it->lines, l);
+        item_put_spinner(&it->lines, l);
         wrap_one(&s, &(struct margin){"", "", 0, 0}, l->width - ITEM_INDENT, TAB_WIDTH, &it->lines);
         break;
     case ITEM_ANSWER: /* has Markdown */

@@ -367,35 +367,6 @@ static void input_end_line(struct input_layout *t)
     t->column = 0;
 }
 
-/* Puts the first character of the text; returns its bytes. */
-static size_t input_put_character(struct input_layout *t, const char *text, size_t left)
-{
-    const uint8_t *s = (const uint8_t *)text;
-    size_t n = utf8_character(s, left), size;
-    _cleanup_buf_ struct buf clean = BUF_INIT(64);
-    n = n ? n : 1;
-    if (*s == '\n') {
-        input_end_line(t);
-        return n;
-    }
-    if (*s == '\t')
-        buf_append(&clean, "    ", (size_t)(4 - t->column % 4));
-    else
-        clean_append(&clean, s, n, false);
-    if (!clean.len)
-        return n;
-    /* A combining mark stands on the character before it. */
-    const char *shown = (const char *)clean.data;
-    uint32_t code = clean_decode(shown, clean.len, &size);
-    bool mark = code >= 0x300 && size == clean.len && t->column > 0 && wcwidth((wchar_t)code) == 0;
-    int width = mark ? 0 : clean_width(shown, clean.len);
-    if (t->column + width > t->width)
-        input_end_line(t);
-    lines_put(t->lines, ROLE_TEXT, shown, clean.len, width);
-    t->column += width;
-    return n;
-}
-
 /* Lays the text out; returns how many rows of it are shown, at most a third of the screen. */
 static int input_lay_out(struct view *v, const struct view_input *in, int rows, int columns)
 {
@@ -416,7 +387,28 @@ static int input_lay_out(struct view *v, const struct view_input *in, int rows, 
         }
         if (at == in->n)
             break;
-        at += input_put_character(&t, in->text + at, in->n - at);
+        const uint8_t *next = (const uint8_t *)in->text + at;
+        size_t n = utf8_character(next, in->n - at), size;
+        _cleanup_buf_ struct buf clean = BUF_INIT(64);
+        at += n ? n : 1;
+        if (*next == '\n')
+            input_end_line(&t);
+        else if (*next == '\t')
+            buf_append(&clean, "    ", (size_t)(4 - t.column % 4));
+        else
+            clean_append(&clean, next, n ? n : 1, false);
+        if (!clean.len)
+            continue;
+        /* A combining mark stands on the character before it. */
+        const char *shown = (const char *)clean.data;
+        uint32_t code = clean_decode(shown, clean.len, &size);
+        bool mark =
+            code >= 0x300 && size == clean.len && t.column > 0 && wcwidth((wchar_t)code) == 0;
+        int width = mark ? 0 : clean_width(shown, clean.len);
+        if (t.column + width > t.width)
+            input_end_line(&t);
+        lines_put(t.lines, ROLE_TEXT, shown, clean.len, width);
+        t.column += width;
     }
     if (in->n == 0 && in->hint)
         lines_puts(&v->input, ROLE_MUTED, in->hint);
