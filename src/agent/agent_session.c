@@ -192,11 +192,12 @@ static int resume_remake_box(struct agent *a, bool had_one, struct error *err)
         agent_note(a, "cannot restore the saved changes: %s", why.text);
     else if (missing > 0)
         agent_note(a, "%s", why.text);
-    agent_note(a, "the box of this session is gone; this is a new one with the changes of its "
-                  "workspace. Files elsewhere (/tmp, the home folder) and background processes are "
-                  "lost");
+    agent_note(a,
+               "the box of this session no longer exists: created a new one and applied the saved "
+               "changes of the workspace. Files elsewhere (/tmp, the home folder) and background "
+               "processes are lost");
     prompt_note_printf(a,
-                       "The sandbox was made again: files of /workspace are as they were%s; other "
+                       "The sandbox was recreated: files of /workspace are as they were%s; other "
                        "files (/tmp, the home folder), shell variables and background processes "
                        "are gone.",
                        missing ? ", but some could not be restored" : "");

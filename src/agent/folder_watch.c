@@ -378,7 +378,7 @@ void agent_check_folder(struct agent *a, bool remade)
         return;
     a->folder_replaced = true;
     const char *box = workbox_ready(a->box, NULL) == 0 ? workbox_id(a->box) : "ID";
-    const char *what = now.ino ? "replaced by another one" : "removed";
+    const char *what = now.ino ? "replaced by another folder" : "removed";
     agent_note(
         a,
         "the folder %s was %s since the session began; the session's changes stay in the box "
@@ -386,8 +386,8 @@ void agent_check_folder(struct agent *a, bool remade)
         "%s --new-folder' applies them to the present folder",
         a->box_options.workspace, what, box, box);
     prompt_note_printf(a, "The user's folder was %s since the session began. The sandbox %s.", what,
-                       remade ? "was made again over the new one"
-                              : "still has the files of the old one");
+                       remade ? "was recreated over the new folder"
+                              : "still has the files of the old folder");
     if (remade)
         a->folder = now; /* what the history says of the box that is recorded next */
 }

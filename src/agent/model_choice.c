@@ -144,7 +144,7 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
     }
     spec.api = provider_find(spec.provider, p.api, spec.base_url);
     if (!spec.api)
-        return error_set(err, EINVAL, "there is no API '%.40s'", p.api);
+        return error_set(err, EINVAL, "unknown API '%.40s'", p.api);
     *ret = spec;
     return 0;
 }

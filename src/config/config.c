@@ -37,7 +37,9 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
                 }
             }
         },
-        "branch_prefix": {"type": "string", "maxLength": 100, "pattern": "^([A-Za-z0-9][A-Za-z0-9._/-]*)?$"},
+        "branch_prefix": {
+            "type": "string", "maxLength": 100, "pattern": "^([A-Za-z0-9][A-Za-z0-9._/-]*)?$"
+        },
         "forges": {
             "type": "object",
             "maxProperties": 64,

@@ -168,7 +168,7 @@ def test_changes_are_not_applied_to_a_folder_that_was_replaced(agent_env, model_
     model_server.script([Reply("Seen.")])
     done = agent_env.ask("go on", "--apply", "--resume", first.session, status=125, cwd="/")
     assert agent_env.files() == ["other.txt"], "the new folder is as it was"
-    assert "was replaced by another one since the session began" in done.stderr and "nothing was applied" in done.stderr
+    assert "was replaced by another folder since the session began" in done.stderr and "nothing was applied" in done.stderr
     patch = agent_env.hutch("box", "diff", *agent_env.boxes(), cwd="/").stdout
     assert "+more" in patch and (box == "gone" or "+new" in patch), "the changes can still be had"
 
@@ -179,7 +179,7 @@ def test_replaced_folder_is_told_between_turns(drive, agent_env, model_server):
     a("turn first")
     replace_folder(agent_env)
     answer = second_turn(a, model_server)
-    assert [n for n in answer["notes"] if "was replaced by another one" in n and "hutch box diff" in n]
+    assert [n for n in answer["notes"] if "was replaced by another folder" in n and "hutch box diff" in n]
     assert "a.txt" in answer["changes"] and [t for t in said(model_server) if "folder was replaced" in t]
     assert "was removed or replaced" in a("apply", fails=True)["error"]
     assert agent_env.files() == ["other.txt"]

@@ -150,14 +150,14 @@ uint64_t context_room(const struct context *c); /* what may be sent at all, in e
 uint64_t context_expected(
     const struct context *c); /* of the view as it is, in the provider's tokens */
 
-/* conversation.c: message `index` of the history as the view shows it, {"role", "content"}; the view
- * as a provider is sent it; the message that the view begins with. */
+/* conversation.c: message `index` of the history as the view shows it, {"role", "content"}; the
+ * view as a provider is sent it; the message that the view begins with. */
 int form_show(const struct context *c, size_t index, json_t **ret, struct error *err);
 json_t *context_emit(struct context *c);
 int context_make_head(struct context *c, struct error *err);
 
-/* The text with its middle left out if it is longer than head + tail bytes: whole characters, `note`
- * in between. */
+/* The text with its middle left out if it is longer than head + tail bytes: whole characters,
+ * `note` in between. */
 json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note);
 
 /* summary.c: what happened in [c->start, until), with what the summary said before: a new

@@ -255,17 +255,17 @@ int context_make_head(struct context *c, struct error *err)
         texts[i] = NULL;
         break;
     }
-    buf_append_str(&b, "[hutch] This conversation is longer than what fits here: its beginning is "
-                       "left out. What the person said in it stands below word for word, and still "
-                       "holds; then comes a summary of what was done. `memory` finds everything "
-                       "else.\n");
+    buf_append_str(&b, "[hutch] The beginning of this conversation is left out because it does not "
+                       "fit. What the person said in it follows word for word and still applies; "
+                       "then comes a summary of the work. `memory` finds everything else.\n");
     for (size_t i = 0; i < n; i++) {
         if (!texts[i]) {
             gap++;
             continue;
         }
         if (gap > 0)
-            buf_printf(&b, "\n(%zu more messages of the person here: memory has them.)\n", gap);
+            buf_printf(&b, "\n(%zu messages of the person are left out here: memory has them.)\n",
+                       gap);
         gap = 0;
         buf_printf(&b, "\n<person turn=\"%u\">\n%s\n</person>\n", history_entry(c->h, at[i])->turn,
                    json_string_value(texts[i]));

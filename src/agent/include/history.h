@@ -22,8 +22,8 @@
  * Appending is one write over what closes the file, in time proportional to the message. Nothing
  * before that place is ever rewritten, so a crash of hutch can tear only the last write: loading
  * cuts it off, reports it, and loses nothing else. history_sync() makes it safe from a loss of
- * power, too. "totals" serve lists of sessions; opening a session ignores them. An open session is locked (flock); a second program gets an error
- * that names the first.
+ * power, too. "totals" serve lists of sessions; opening a session ignores them. An open session is
+ * locked (flock); a second program gets an error that names the first.
  *
  * A file of millions of tokens is not held in memory: history_open() keeps an index (offset,
  * length, kind, role, turn) and parses messages when they are asked for. People may edit the file:
