@@ -4,7 +4,7 @@
 
 #include "decode_fuzz.h"
 #include "encode.h"
-#include "lenient_json.h"
+#include "decode.h"
 #include "provider.h"
 #include "text.h"
 #include "banned.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "encode.h"
-#include "lenient_json.h"
+#include "decode.h"
 #include "provider.h"
 
 static const char *const APIS[] = {"anthropic", "chat", "responses"};

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "provider_error.h"
+#include "http.h"
 #include "replay.h"
 #include "text.h"
 #include "banned.h"

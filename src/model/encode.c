@@ -1,13 +1,13 @@
-/* What the encoders of all providers share. */
+/* What the encoders of all providers share, and the rules of a conversation. The rules are checked
+ * before anything is sent: a provider's own refusal would say less, and come later. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cleanup.h"
+#include "decode.h"
 #include "encode.h"
 #include "encoding.h"
-#include "lenient_json.h"
 #include "provider.h"
 #include "banned.h"
 
@@ -39,12 +39,11 @@ json_t *encode_text(const char *text, size_t n)
     return whole.failed ? NULL : json_stringn((char *)whole.data, whole.len);
 }
 
-/* A model may have called what cannot be a tool's name, and the provider would refuse to read
- * it. */
+/* A model may have called a name that no tool can have, which the provider would refuse. */
 json_t *encode_name(const json_t *block)
 {
     char name[NAME_MAX_BYTES + 1];
-    const char *s = json_string_value(json_object_get(block, "name"));
+    const char *s = json_get_string(block, "name");
     size_t n = 0;
     for (; n < NAME_MAX_BYTES && s[n]; n++)
         name[n] = strchr(PLAIN, s[n]) ? s[n] : '_';
@@ -68,8 +67,8 @@ json_t *encode_arguments(const json_t *block)
 
 json_t *encode_image_url(const json_t *block)
 {
-    return json_pack("s+++", "data:", json_string_value(json_object_get(block, "mime")), ";base64,",
-                     json_string_value(json_object_get(block, "data")));
+    return json_pack("s+++", "data:", json_get_string(block, "mime"), ";base64,",
+                     json_get_string(block, "data"));
 }
 
 struct buf encode_joined(const json_t *blocks, const char *between, bool skip_blank)
@@ -102,7 +101,7 @@ json_t *encode_call_id(struct encoding *e, const json_t *block)
 {
     struct call_ids *w = &e->ids;
     char made[32];
-    const char *id = json_string_value(json_object_get(block, "id"));
+    const char *id = json_get_string(block, "id");
     size_t n = strlen(id);
     json_int_t nth = w->once ? json_integer_value(json_object_get(w->taken, id)) : 0;
     bool fits = n > 0 && n <= w->max && (!w->plain || strspn(id, PLAIN) == n);
@@ -120,8 +119,7 @@ json_t *encode_call_id(struct encoding *e, const json_t *block)
 
 json_t *encode_result_id(const struct encoding *e, const json_t *block)
 {
-    return json_incref(
-        json_object_get(e->ids.now, json_string_value(json_object_get(block, "tool_use_id"))));
+    return json_incref(json_object_get(e->ids.now, json_get_string(block, "tool_use_id")));
 }
 
 void encode_extra(struct encoding *e, json_t *head, const char *const *own)
@@ -157,7 +155,7 @@ bool blocks_have(const json_t *blocks, const char *type)
     return false;
 }
 
-/* White space as Unicode has it, and Python's strip(), which is what providers seem to ask. */
+/* Unicode's white space as in Python's strip(), by which providers seem to decide. */
 static bool is_space(const uint8_t *c, size_t n)
 {
     uint32_t code = n == 1 ? c[0] : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu) : 0;
@@ -197,6 +195,119 @@ bool block_is_from(const struct encoding *e, const json_t *block)
 bool block_goes_back(const struct encoding *e, const json_t *block)
 {
     return json_is_object(json_object_get(block, "raw")) && block_is_from(e, block);
+}
+
+static const struct block_rule {
+    const char *type;
+    bool user, assistant;   /* whose it may be */
+    const char *strings[2]; /* members that it needs */
+    const char *problem;
+} BLOCK_RULES[] = {
+    {"text", true, true, {"text"}, "a text needs 'text'"},
+    {"image", true, false, {"mime", "data"}, "an image needs 'mime' and 'data'"},
+    {"thinking", false, true, {"from"}, "a thinking block needs 'from'"},
+    {"other", false, true, {"from"}, "an other block needs 'from'"},
+    {"tool_use",
+     false,
+     true,
+     {"id", "name"},
+     "a tool_use needs 'id', 'name' and an object as 'input'"},
+    {"tool_result",
+     true,
+     false,
+     {"tool_use_id"},
+     "a tool_result needs 'tool_use_id' and a list as 'content'"},
+};
+
+/* The problem of a block; NULL: none. */
+static const char *block_problem(const json_t *block, bool user)
+{
+    const char *type = json_get_string(block, "type");
+    const struct block_rule *rule = NULL;
+    const json_t *content = json_object_get(block, "content"), *one;
+    size_t i;
+    for (i = 0; type && i < ARRAY_SIZE(BLOCK_RULES); i++)
+        if (strcmp(BLOCK_RULES[i].type, type) == 0)
+            rule = &BLOCK_RULES[i];
+    if (!rule)
+        return "its type is not known";
+    if (!(user ? rule->user : rule->assistant))
+        return user ? "not a user's" : "not an assistant's";
+    for (i = 0; i < ARRAY_SIZE(rule->strings) && rule->strings[i]; i++)
+        if (!json_is_string(json_object_get(block, rule->strings[i])))
+            return rule->problem;
+    if (strcmp(type, "tool_use") == 0 && !json_is_object(json_object_get(block, "input")))
+        return rule->problem;
+    if (strcmp(type, "tool_result") != 0)
+        return NULL;
+    if (!json_is_array(content))
+        return rule->problem;
+    json_array_foreach(content, i, one)
+    {
+        const char *inner = json_get_string_or(one, "type", "");
+        if (strcmp(inner, "text") != 0 && strcmp(inner, "image") != 0)
+            return "a result holds texts and images";
+        const char *problem = block_problem(one, true);
+        if (problem)
+            return problem;
+    }
+    return NULL;
+}
+
+/* Checks one message. A call opens an id, a result closes it: `open` holds those of the last
+ * assistant's message. */
+static const char *message_problem(const json_t *message, bool user, json_t *open,
+                                   size_t *ret_block)
+{
+    const char *role = json_get_string_or(message, "role", "");
+    const json_t *content = json_object_get(message, "content"), *block;
+    *ret_block = 0;
+    if (strcmp(role, user ? "user" : "assistant") != 0)
+        return user ? "it is the user's turn" : "it is the assistant's turn";
+    if (!json_is_array(content))
+        return "there is no list 'content'";
+    size_t i;
+    json_array_foreach(content, i, block)
+    {
+        *ret_block = i;
+        const char *id = json_get_string(block, "id"), *of = json_get_string(block, "tool_use_id");
+        const char *problem = block_problem(block, user);
+        if (problem)
+            return problem;
+        if (strcmp(json_get_string(block, "type"), "tool_use") == 0) {
+            if (json_object_get(open, id))
+                return "its id is that of another call";
+            json_object_set_new(open, id, json_true());
+        } else if (strcmp(json_get_string(block, "type"), "tool_result") == 0 &&
+                   json_object_del(open, of) < 0) {
+            return "the message before has no such call, or it was answered already";
+        }
+    }
+    *ret_block = i;
+    return user && json_object_size(open) > 0 ? "a call of the message before has no result" : NULL;
+}
+
+int conversation_check(const json_t *messages, struct error *err)
+{
+    _cleanup_json_ json_t *open = json_object();
+    const json_t *message;
+    const char *problem = NULL;
+    size_t i, block = 0;
+    if (json_array_size(messages) == 0)
+        return error_set(err, EINVAL, "the conversation has no message");
+    json_array_foreach(messages, i, message)
+    {
+        problem = message_problem(message, i % 2 == 0, open, &block);
+        if (problem)
+            break;
+    }
+    if (!problem && json_object_size(open) > 0) {
+        problem = "a call has no result";
+        i--;
+    }
+    return problem ? error_set(err, EINVAL, "invalid conversation: message %zu, block %zu: %s",
+                               i + 1, block + 1, problem)
+                   : 0;
 }
 
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,

@@ -1,21 +1,21 @@
 /*
  * Encoders: the body of a provider's request for a conversation. Pure and deterministic: the same
- * conversation gives the same bytes, and a longer one the same bytes in front (cache marks apart),
- * which is what prompt caching lives on.
+ * conversation gives the same bytes, and a longer one begins with the same bytes (cache marks
+ * apart), as prompt caching needs it.
  *
- * Members of spec->extra go into the body: lists are put behind hutch's own of that name (tools of
- * the provider's own, say), null takes a member of hutch's out, everything else replaces it. The
- * conversation, the system prompt, the model's name and streaming are hutch's alone.
+ * Members of spec->extra go into the body: a list is appended to hutch's list of that name (the
+ * provider's own tools, say), null removes a member, everything else replaces it. They cannot set
+ * the conversation, the system prompt, the model's name and streaming.
  *
- * What other providers' answers left in the conversation is adapted: ids and names of calls are
- * rewritten, blocks that only those providers can read are left out. A call whose input was not
- * JSON goes out with {"INVALID_JSON": text}.
+ * Blocks of other providers' answers are adapted: ids and names of calls are rewritten, blocks that
+ * only those providers can read are left out. A call whose input was not JSON is sent with
+ * {"INVALID_JSON": text}.
  */
 #pragma once
 
-#include "text.h"
-#include "json.h"
 #include "conversation.h"
+#include "json.h"
+#include "text.h"
 
 #define ENCODER_BYTES_MAX (256u << 20)
 
@@ -28,22 +28,22 @@ int encode_request(const struct model_spec *spec, const struct model_request *q,
  * first what stays the same from turn to turn, the conversation last. Out of memory sets `failed`,
  * which encode_request() checks at the end. */
 
-/* For a message or a result that has nothing in it: providers insist on something. */
+/* For an empty message or result, which providers refuse. */
 #define NOTHING_SAID "(no content)"
 #define NO_OUTPUT    "(no output)"
 
 /*
- * The ids of calls as a provider takes them. They come from other providers too, or are made up:
- * Anthropic wants letters, digits, `_` and `-` and no id twice in a conversation, OpenAI no more
- * than 40 or 64 bytes. An id that fits goes out as it is; another becomes a name made from it, the
- * same in every request.
+ * The ids of calls as a provider accepts them. They may come from another provider: Anthropic
+ * accepts letters, digits, `_` and `-` and no id twice in a conversation, OpenAI no more than 40 or
+ * 64 bytes. An id that fits is sent unchanged; another is replaced by a digest of it, the same in
+ * every request.
  */
 struct call_ids {
     size_t max;    /* bytes */
     bool plain;    /* only letters, digits, _ and - */
     bool once;     /* none twice in a conversation */
     json_t *taken; /* how often each was used */
-    json_t *now;   /* of the last message that called: from the id to what went out */
+    json_t *now;   /* of the last message that called: from the id to the id sent */
 };
 
 struct encoding {
@@ -58,8 +58,8 @@ struct encoding {
 void encode_append(struct encoding *e, json_t *array, json_t *value);
 void encode_set(struct encoding *e, json_t *object, const char *name, json_t *value);
 
-json_t *encode_text(const char *text, size_t n); /* a JSON string, whatever the bytes are */
-json_t *encode_name(const json_t *block);        /* a tool's name within what providers take */
+json_t *encode_text(const char *text, size_t n); /* a JSON string of any bytes */
+json_t *encode_name(const json_t *block);        /* a tool's name as providers accept it */
 json_t *encode_input(const json_t *block);       /* of a call; one that was not JSON is wrapped */
 json_t *encode_arguments(const json_t *block);   /* the same as text */
 json_t *encode_image_url(const json_t *block);   /* an image as a data: URL */
@@ -67,7 +67,7 @@ json_t *encode_image_url(const json_t *block);   /* an image as a data: URL */
 /* The texts of a list of blocks as one. The caller frees the buffer. */
 struct buf encode_joined(const json_t *blocks, const char *between, bool skip_blank);
 
-/* An assistant's message begins; the ids of its calls; the ids of their results. */
+/* Begin an assistant's message; the id of one of its calls; the id of a call's result. */
 void encode_begin_calls(struct encoding *e);
 json_t *encode_call_id(struct encoding *e, const json_t *block);
 json_t *encode_result_id(const struct encoding *e, const json_t *block);

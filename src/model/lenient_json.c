@@ -1,9 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "json.h"
-#include "lenient_json.h"
-#include "text.h"
+#include "decode.h"
 #include "banned.h"
 
 #define MENDED_GROWTH 4 /* a byte becomes at most so many */
@@ -19,20 +17,11 @@ static void buf_put_broken(struct buf *out, uint8_t byte)
 /* The number of an escape \uXXXX at s, or -1. */
 static int escape_at(const char *s, size_t n)
 {
-    int code = 0;
+    char hex[5] = "";
     if (n < 6 || s[0] != '\\' || s[1] != 'u')
         return -1;
-    for (int i = 2; i < 6; i++) {
-        char c = s[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0)
-            return -1;
-        code = code << 4 | digit;
-    }
-    return code;
+    memcpy(hex, s + 2, 4);
+    return strspn(hex, "0123456789abcdefABCDEF") == 4 ? (int)strtol(hex, NULL, 16) : -1;
 }
 
 /* Outside of strings only bytes that are not UTF-8 are mended; in a string also a surrogate without
@@ -65,20 +54,18 @@ static void json_mend(const char *s, size_t n, struct buf *out)
     }
 }
 
-static json_t *json_load_any(const char *text, size_t n, size_t flags, bool *ret_no_memory)
-{
-    json_error_t at;
-    json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | flags, &at);
-    *ret_no_memory = !value && json_error_code(&at) == json_error_out_of_memory;
-    return value;
-}
-
 /* Integers that do not fit are read as reals. */
 static json_t *json_load_lenient(const char *text, size_t n, bool *ret_no_memory)
 {
-    json_t *value = json_load_any(text, n, 0, ret_no_memory);
-    return value || *ret_no_memory ? value
-                                   : json_load_any(text, n, JSON_DECODE_INT_AS_REAL, ret_no_memory);
+    static const size_t FLAGS[] = {0, JSON_DECODE_INT_AS_REAL};
+    json_t *value = NULL;
+    json_error_t at;
+    *ret_no_memory = false;
+    for (size_t i = 0; i < ARRAY_SIZE(FLAGS) && !value && !*ret_no_memory; i++) {
+        value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | FLAGS[i], &at);
+        *ret_no_memory = !value && json_error_code(&at) == json_error_out_of_memory;
+    }
+    return value;
 }
 
 int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret)
@@ -117,17 +104,6 @@ static bool is_surrogate(const uint8_t *s, size_t n, uint8_t which)
     return n >= 2 && s[0] == 0xed && (s[1] & 0xf0) == which && (n < 3 || (s[2] & 0xc0) == 0x80);
 }
 
-/* Two surrogates of three bytes each, as the character that they are. */
-static void buf_put_pair(const uint8_t *s, struct buf *out)
-{
-    uint32_t high = (s[1] & 0x0fu) << 6 | (s[2] & 0x3fu),
-             low = (s[4] & 0x0fu) << 6 | (s[5] & 0x3fu);
-    uint32_t code = 0x10000 + (high << 10) + low;
-    uint8_t c[4] = {0xf0 | code >> 18, 0x80 | (code >> 12 & 0x3f), 0x80 | (code >> 6 & 0x3f),
-                    0x80 | (code & 0x3f)};
-    buf_append(out, c, sizeof c);
-}
-
 /* Could more bytes make a character of these? */
 static bool surrogate_may_grow(const uint8_t *s, size_t n)
 {
@@ -159,7 +135,12 @@ static void utf8_pieces_drain(struct utf8_pieces *b, bool ended, struct buf *out
             buf_append(out, b->held, size);
         } else if (b->n >= 6 && is_surrogate(b->held, 6, 0xa0) &&
                    is_surrogate(b->held + 3, 3, 0xb0)) {
-            buf_put_pair(b->held, out);
+            const uint8_t *s = b->held; /* two surrogates of three bytes each: one character */
+            uint32_t code = 0x10000 + ((s[1] & 0x0fu) << 16 | (s[2] & 0x3fu) << 10) +
+                            ((s[4] & 0x0fu) << 6 | (s[5] & 0x3fu));
+            uint8_t c[4] = {0xf0 | code >> 18, 0x80 | (code >> 12 & 0x3f),
+                            0x80 | (code >> 6 & 0x3f), 0x80 | (code & 0x3f)};
+            buf_append(out, c, sizeof c);
             size = 6;
         } else if (!ended && size == 0 && surrogate_may_grow(b->held, b->n)) {
             return;

@@ -1,3 +1,4 @@
+/* The table of providers, and facts and prices of models. */
 #include <string.h>
 
 #include "cleanup.h"
@@ -22,25 +23,23 @@ static const struct provider_entry *provider_entry(const char *name)
     return NULL;
 }
 
-/* Is the URL one of the provider's own server? What follows the host must end it. */
-static bool is_own_server(const struct provider *p, const char *url)
-{
-    const char *host = strstr(p->base_url, "://") + 3;
-    size_t n = (size_t)(host - p->base_url) + strcspn(host, "/");
-    return !url || (strncmp(url, p->base_url, n) == 0 && url[n] && strchr("/:", url[n]));
-}
-
 const struct provider *provider_find(const char *name, const char *api, const char *base_url)
 {
     bool is_known = provider_entry(name) != NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(PROVIDERS); i++) {
-        const struct provider_entry *e = &PROVIDERS[i];
+    for (const struct provider_entry *e = PROVIDERS; e < PROVIDERS + ARRAY_SIZE(PROVIDERS); e++) {
+        const struct provider *p = e->row;
         bool fits = api        ? e->api && strcmp(e->api, api) == 0
-                    : is_known ? strcmp(e->name, name) == 0 &&
-                                     (!e->row->only_own_server || is_own_server(e->row, base_url))
-                               : e->row->is_common;
+                    : is_known ? strcmp(e->name, name) == 0
+                               : p->is_common;
+        if (!api && fits && is_known && p->only_own_server && base_url) {
+            /* The provider's own server? Its origin must end there, with a path or a port. */
+            const char *host = strstr(p->base_url, "://") + 3;
+            size_t n = (size_t)(host - p->base_url) + strcspn(host, "/");
+            fits =
+                strncmp(base_url, p->base_url, n) == 0 && base_url[n] && strchr("/:", base_url[n]);
+        }
         if (fits)
-            return e->row;
+            return p;
     }
     return NULL;
 }

@@ -1,17 +1,18 @@
+/* Errors of providers: see http.h. */
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "http.h"
+#include "json.h"
 #include "provider.h"
-#include "provider_error.h"
 #include "text.h"
 #include "banned.h"
 
 #define SAID_MAX     400
-#define MESSAGE_MAX  700 /* bytes of what the provider says that go into the line */
+#define MESSAGE_MAX  700 /* bytes of the provider's message in the line */
 #define DELAY_MAX_MS (24LL * 60 * 60 * 1000)
 
 struct said {
@@ -45,11 +46,6 @@ void provider_error_line(const char *key, const char *text, size_t n, char *ret,
     ret[len] = 0;
 }
 
-static bool has(const char *text, const char *part)
-{
-    return strcasestr(text, part) != NULL;
-}
-
 static bool is_too_long(const char *said)
 {
     static const char *const WORDS[] = {
@@ -59,7 +55,7 @@ static bool is_too_long(const char *said)
         "request_too_large",      "maximum number of tokens", "context length",
         "too many input tokens",  "prompt too long",          "model_max_prompt_tokens_exceeded"};
     for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
-        if (has(said, WORDS[i]))
+        if (strcasestr(said, WORDS[i]))
             return true;
     return false;
 }
@@ -156,7 +152,8 @@ int provider_error_of_status(const struct model_spec *spec, const char *name, in
         return error_set(err, EMSGSIZE,
                          "the conversation is too long for %s: compact it, or start a new one (%s)",
                          name, why);
-    if (status == 402 || has(s.code, "insufficient_quota") || has(why, "credit balance is too low"))
+    if (status == 402 || strcasestr(s.code, "insufficient_quota") ||
+        strcasestr(why, "credit balance is too low"))
         return error_set(err, EDQUOT, "%s: no credit left: see the account's billing (%s)", who,
                          why);
     if (status == 401 && !spec->key && !spec->headers)
@@ -168,8 +165,8 @@ int provider_error_of_status(const struct model_spec *spec, const char *name, in
     if (status == 403)
         return error_set(err, EACCES, "%s: permission denied: the key does not allow this (%s)",
                          who, why);
-    if (status == 404 &&
-        (has(why, "model") || has(s.code, "model") || has(s.code, "not_found_error")))
+    if (status == 404 && (strcasestr(why, "model") || strcasestr(s.code, "model") ||
+                          strcasestr(s.code, "not_found_error")))
         return error_set(err, ENOENT, "%s: no model \"%s\": check its name (%s)", who, name, why);
     if (status == 404)
         return error_set(err, ENOENT, "%s: not found (404): check the base URL (%s)", who, why);
@@ -183,78 +180,66 @@ int provider_error_of_status(const struct model_spec *spec, const char *name, in
                      "%s: request refused, status %d (%s)", who, status, why);
 }
 
-struct error_kind {
-    const char *name;
+/* Names of errors, of one kind each, ended by NULL. */
+static const char *const OVERLOADED[] = {"overloaded_error",
+                                         "overloaded",
+                                         "server_is_overloaded",
+                                         "slow_down",
+                                         "api_error",
+                                         "server_error",
+                                         "internal_error",
+                                         "internal_server_error",
+                                         "service_unavailable",
+                                         "unavailable_error",
+                                         "timeout_error",
+                                         "timeout",
+                                         NULL};
+static const char *const RATE_LIMIT[] = {"rate_limit_error", "rate_limit_exceeded", "rate_limit",
+                                         "too_many_requests", NULL};
+static const char *const BAD_REQUEST[] = {
+    "invalid_request_error", "invalid_request", "invalid_prompt",           "bad_request",
+    "badrequesterror",       "content_filter",  "content_policy_violation", NULL};
+static const char *const NO_ACCESS[] = {"authentication_error", "invalid_api_key",
+                                        "permission_error", "permission_denied", NULL};
+static const char *const NO_CREDIT[] = {"insufficient_quota",  "billing_error",
+                                        "billing_not_active",  "billing_hard_limit_reached",
+                                        "usage_limit_reached", NULL};
+static const char *const NOT_FOUND[] = {"not_found_error", "notfounderror", "model_not_found",
+                                        NULL};
+static const char *const TOO_LONG[] = {"request_too_large", "context_length_exceeded",
+                                       "exceed_context_size_error", NULL};
+
+static const struct error_kind {
     int code;
     bool retry;
+    const char *const *names;
+    int statuses[2]; /* besides the general meaning of 4xx and 5xx */
+} ERROR_KINDS[] = {
+    {EIO, true, OVERLOADED, {408, 409}}, {EBUSY, true, RATE_LIMIT, {429}},
+    {EINVAL, false, BAD_REQUEST, {0}},   {EACCES, false, NO_ACCESS, {401, 403}},
+    {EDQUOT, false, NO_CREDIT, {402}},   {ENOENT, false, NOT_FOUND, {404}},
+    {EMSGSIZE, false, TOO_LONG, {413}},
 };
 
-static const struct error_kind ERROR_KINDS[] = {
-    {"overloaded_error", EIO, true},
-    {"overloaded", EIO, true},
-    {"server_is_overloaded", EIO, true},
-    {"slow_down", EIO, true},
-    {"rate_limit_error", EBUSY, true},
-    {"rate_limit_exceeded", EBUSY, true},
-    {"rate_limit", EBUSY, true},
-    {"too_many_requests", EBUSY, true},
-    {"api_error", EIO, true},
-    {"server_error", EIO, true},
-    {"internal_error", EIO, true},
-    {"internal_server_error", EIO, true},
-    {"service_unavailable", EIO, true},
-    {"unavailable_error", EIO, true},
-    {"timeout_error", EIO, true},
-    {"timeout", EIO, true},
-    {"invalid_request_error", EINVAL, false},
-    {"invalid_request", EINVAL, false},
-    {"invalid_prompt", EINVAL, false},
-    {"bad_request", EINVAL, false},
-    {"badrequesterror", EINVAL, false},
-    {"content_filter", EINVAL, false},
-    {"content_policy_violation", EINVAL, false},
-    {"authentication_error", EACCES, false},
-    {"invalid_api_key", EACCES, false},
-    {"permission_error", EACCES, false},
-    {"permission_denied", EACCES, false},
-    {"insufficient_quota", EDQUOT, false},
-    {"billing_error", EDQUOT, false},
-    {"billing_not_active", EDQUOT, false},
-    {"billing_hard_limit_reached", EDQUOT, false},
-    {"usage_limit_reached", EDQUOT, false},
-    {"not_found_error", ENOENT, false},
-    {"notfounderror", ENOENT, false},
-    {"model_not_found", ENOENT, false},
-    {"request_too_large", EMSGSIZE, false},
-    {"context_length_exceeded", EMSGSIZE, false},
-    {"exceed_context_size_error", EMSGSIZE, false},
-};
-
-/* By its name, or by its status, which may be written as a string. An unknown error is taken for a
- * temporary one of the server. */
+/* By its name, or by its status, which may be a string. An unknown error counts as a temporary one
+ * of the server. */
 static struct error_kind error_kind_of(const json_t *error)
 {
     static const char *const MEMBERS[] = {"code", "type", "status"};
-    static const struct {
-        int status, code;
-    } STATUSES[] = {{401, EACCES},   {403, EACCES}, {402, EDQUOT}, {404, ENOENT},
-                    {413, EMSGSIZE}, {429, EBUSY},  {408, EIO},    {409, EIO}};
+    const struct error_kind *end = ERROR_KINDS + ARRAY_SIZE(ERROR_KINDS);
     for (size_t i = 0; i < ARRAY_SIZE(MEMBERS); i++) {
         const json_t *value = json_object_get(error, MEMBERS[i]);
         const char *name = json_string_value(value);
-        for (size_t k = 0; name && k < ARRAY_SIZE(ERROR_KINDS); k++)
-            if (strcasecmp(ERROR_KINDS[k].name, name) == 0)
-                return ERROR_KINDS[k];
         json_int_t status = name ? atoi(name) : json_integer_value(value);
-        if (status < 400 || status >= 600)
-            continue;
-        struct error_kind kind = {.code = status < 500 ? EINVAL : EIO, .retry = status >= 500};
-        for (size_t k = 0; k < ARRAY_SIZE(STATUSES); k++)
-            if (STATUSES[k].status == status)
-                kind = (struct error_kind){.code = STATUSES[k].code,
-                                           .retry = STATUSES[k].code == EBUSY ||
-                                                    STATUSES[k].code == EIO};
-        return kind;
+        for (const struct error_kind *k = ERROR_KINDS; k < end; k++) {
+            for (const char *const *n = k->names; name && *n; n++)
+                if (strcasecmp(*n, name) == 0)
+                    return *k;
+            if (status > 0 && (k->statuses[0] == status || k->statuses[1] == status))
+                return *k;
+        }
+        if (status >= 400 && status < 600)
+            return (struct error_kind){.code = status < 500 ? EINVAL : EIO, .retry = status >= 500};
     }
     return (struct error_kind){.code = EIO, .retry = true};
 }
@@ -263,9 +248,9 @@ int provider_error_of_event(const json_t *error, struct retry_hint *ret, struct 
 {
     char what[MESSAGE_MAX], which[64];
     const json_t *message = json_is_string(error) ? error : json_object_get(error, "message");
-    const char *type = json_string_value(json_object_get(error, "type"));
+    const char *type = json_get_string(error, "type");
     if (!type || strcmp(type, "error") == 0)
-        type = json_string_value(json_object_get(error, "code"));
+        type = json_get_string(error, "code");
     const char *words = json_is_string(message) ? json_string_value(message) : "";
     struct error_kind kind = error_kind_of(error);
     /* Without a name, or with the most general one, the message may say more. */

@@ -1,31 +1,32 @@
+/* The transport: see http.h. libcurl is used here and for URLs in http.c only. */
 #include <curl/curl.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "http.h"
 #include "io.h"
 #include "thread.h"
-#include "transport.h"
 #include "banned.h"
 
 #define CONNECT_MS  15000L
 #define HEADERS_MAX (256u << 10) /* of one answer, all lines together */
-#define LINGER_MAX  (64u << 10)  /* bytes behind the end of an answer */
-#define LINGER_MS   20           /* and how long its end is waited for, by the next request */
-#define POLL_MS     60000
+/* After the last event of a stream the body should end at once. Waiting a little for that end lets
+ * the next request reuse the connection. */
+#define LINGER_MAX (64u << 10)
+#define LINGER_MS  20
+#define POLL_MS    60000
 
 struct transport {
     CURLM *multi;
     CURL *easy;
-    bool added;   /* the easy handle is in the multi handle */
-    bool lingers; /* the last answer was enough, but has not come to its end */
+    bool complete; /* `take` had enough; the body may not have ended yet */
     bool ended;
     CURLcode code; /* how it ended */
-    int stopped;   /* what `take` returned, or why the head was refused */
+    int stopped;   /* an error of `take`, or why the head was refused */
     size_t head, behind;
     uint64_t bytes; /* received in all */
     const struct transport_call *call;
@@ -113,10 +114,10 @@ static size_t transport_take_head(char *line, size_t size, size_t n, void *trans
         return 0;
     }
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
-        *a = (struct transport_answer){0}; /* what came before was of an interim answer */
+        *a = (struct transport_answer){0}; /* the headers so far were of an interim answer */
         return n;
     }
-    const char *colon = t->lingers ? NULL : memchr(line, ':', n);
+    const char *colon = t->complete ? NULL : memchr(line, ':', n);
     size_t name = colon ? (size_t)(colon - line) : 0;
     for (size_t i = 0; colon && i < ARRAY_SIZE(wanted); i++)
         if (name == strlen(wanted[i].name) && strncasecmp(line, wanted[i].name, name) == 0)
@@ -129,7 +130,7 @@ static size_t transport_take_body(char *data, size_t size, size_t n, void *trans
     struct transport *t = transport;
     long status = 0;
     t->bytes += n;
-    if (t->lingers) {
+    if (t->complete) {
         t->behind += n;
         return t->behind <= LINGER_MAX ? n : CURL_WRITEFUNC_ERROR;
     }
@@ -138,7 +139,7 @@ static size_t transport_take_body(char *data, size_t size, size_t n, void *trans
     int r = t->call->take(t->call->data, &t->answer, data, n);
     if (r < 0)
         t->stopped = r;
-    t->lingers = r > 0;
+    t->complete = r > 0;
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
@@ -187,21 +188,12 @@ int transport_new(struct transport **ret, struct error *err)
     return 0;
 }
 
-static void transport_remove(struct transport *t)
-{
-    if (t->added)
-        curl_multi_remove_handle(t->multi, t->easy);
-    t->added = false;
-    t->lingers = false;
-}
-
 struct transport *transport_free(struct transport *t)
 {
     sigset_t before;
     if (!t)
         return NULL;
     sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
-    transport_remove(t);
     curl_easy_cleanup(t->easy);
     curl_multi_cleanup(t->multi);
     sigpipe_restore(&before);
@@ -209,71 +201,54 @@ struct transport *transport_free(struct transport *t)
     return NULL;
 }
 
-/* Lets curl do what it can. 0, or -EIO. */
-static int transport_step(struct transport *t)
-{
-    int running, left;
-    CURLMsg *m;
-    if (curl_multi_perform(t->multi, &running) != CURLM_OK)
-        return -EIO;
-    while ((m = curl_multi_info_read(t->multi, &left)))
-        if (m->msg == CURLMSG_DONE && m->easy_handle == t->easy) {
-            t->ended = true;
-            t->code = m->data.result;
-        }
-    return 0;
-}
-
-static uint64_t transport_bytes_sent(struct transport *t)
-{
-    curl_off_t sent = 0;
-    curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-    return (uint64_t)sent;
-}
-
-/* Runs until the answer has ended or is enough, is cancelled, or the connection is dead. */
+/* Runs until the answer has ended or is complete, is cancelled, or the connection is dead. */
 static int transport_pump(struct transport *t)
 {
     const struct transport_call *c = t->call;
     struct curl_waitfd cancel = {.fd = c->cancel, .events = CURL_WAIT_POLLIN};
-    struct pollfd cancelled = {.fd = c->cancel, .events = POLLIN};
     uint64_t before = 0;
     int64_t deadline = clock_now() + c->idle_ms * NS_PER_MS;
-    for (;;) {
-        if (transport_step(t) < 0)
+    for (bool lingers = false;;) {
+        int running, left;
+        CURLMsg *m;
+        if (curl_multi_perform(t->multi, &running) != CURLM_OK)
             return -EIO;
-        if (t->stopped || t->ended || t->lingers)
+        while ((m = curl_multi_info_read(t->multi, &left)))
+            if (m->msg == CURLMSG_DONE && m->easy_handle == t->easy) {
+                t->ended = true;
+                t->code = m->data.result;
+            }
+        if (t->stopped || t->ended)
             return 0;
-        if (c->cancel >= 0 && poll(&cancelled, 1, 0) > 0)
-            return -ECANCELED;
-        uint64_t now = t->bytes + transport_bytes_sent(t);
-        if (now != before)
+        if (cancel_asked(c->cancel))
+            return t->complete ? 0 : -ECANCELED;
+        curl_off_t sent = 0;
+        curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+        uint64_t now = t->bytes + (uint64_t)sent;
+        if (t->complete && !lingers)
+            deadline = clock_now() + LINGER_MS * NS_PER_MS;
+        else if (now != before && !lingers)
             deadline = clock_now() + c->idle_ms * NS_PER_MS;
+        lingers = t->complete;
         before = now;
-        int left = clock_poll_ms(deadline);
+        left = clock_poll_ms(deadline);
         if (left == 0)
-            return -ETIMEDOUT;
+            return t->complete ? 0 : -ETIMEDOUT;
         if (curl_multi_poll(t->multi, &cancel, c->cancel >= 0 ? 1 : 0,
                             left < POLL_MS ? left : POLL_MS, NULL) != CURLM_OK)
             return -EIO;
     }
 }
 
-static int transport_start(struct transport *t, const struct transport_call *c)
+static int transport_exchange(struct transport *t, const struct transport_call *c,
+                              struct transport_answer *ret, struct error *err)
 {
     CURL *e = t->easy;
-    /* The end of the last answer has mostly come by now, or comes at once: then its connection can
-     * be used again. */
-    int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;
-    while (t->added && t->lingers && transport_step(t) == 0 && !t->ended) {
-        int left = clock_poll_ms(deadline);
-        if (left == 0 || curl_multi_poll(t->multi, NULL, 0, left, NULL) != CURLM_OK)
-            break;
-    }
-    transport_remove(t);
+    long status = 0;
+    char *to = NULL;
     t->call = c;
     t->answer = (struct transport_answer){0};
-    t->ended = false;
+    t->complete = t->ended = false;
     t->stopped = 0;
     t->head = t->behind = 0;
     t->bytes = 0;
@@ -283,32 +258,17 @@ static int transport_start(struct transport *t, const struct transport_call *c)
     curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->body);
     if (curl_easy_setopt(e, CURLOPT_URL, c->url) != CURLE_OK ||
         curl_multi_add_handle(t->multi, e) != CURLM_OK)
-        return -ENOMEM;
-    t->added = true;
-    return 0;
-}
-
-static int transport_exchange(struct transport *t, const struct transport_call *c,
-                              struct transport_answer *ret, struct error *err)
-{
-    long status = 0;
-    char *to = NULL;
-    int r = transport_start(t, c);
-    if (r == 0)
-        r = transport_pump(t);
-    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+        return error_set(err, ENOMEM, "out of memory");
+    int r = transport_pump(t);
+    curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
     t->answer.status = (int)status;
-    curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &to);
+    curl_easy_getinfo(e, CURLINFO_REDIRECT_URL, &to);
     if (to)
         header_copy_value(t->answer.location, sizeof t->answer.location, to, strlen(to));
     *ret = t->answer;
     t->call = NULL;
-    /* An answer may come before all of the request was sent: then the connection is of no use. */
-    if (r == 0 && t->lingers && transport_bytes_sent(t) >= c->n)
-        return 0;
-    bool good = r == 0 && (t->lingers || (t->ended && t->code == CURLE_OK));
-    transport_remove(t);
-    if (good)
+    curl_multi_remove_handle(t->multi, e); /* closes the connection unless the answer has ended */
+    if (r == 0 && (t->complete || (t->ended && t->code == CURLE_OK)))
         return 0;
     if (r == -ETIMEDOUT)
         return error_set(err, ETIMEDOUT, "no byte for %g s", c->idle_ms / 1000.0);

@@ -17,13 +17,13 @@
  *     {"type": "other", "from": S, "raw": {…}}
  *     {"type": "tool_use", "id": S, "name": S, "input": {…}}
  *
- * `raw` is what the provider sent, to go back to it verbatim; `from` ("anthropic/claude-x": the
- * spec's provider and name) is the only model that it may go to. A thinking block without `raw` is
- * never sent. `text` is for people, and may be empty. An `other` block is one of the provider's own
- * tools (its web search and what that found). A text may have `citations` or `phase`, a tool_use
- * `raw`, beside a `from`: they go back likewise. A tool_use whose input was not a JSON object has
- * an empty input and "bad_input": S, the text that came. Every tool_use needs its tool_result in
- * the next message; encoders refuse a conversation without it (-EINVAL).
+ * `raw` is what the provider sent, and is sent back to it verbatim; `from` ("anthropic/claude-x":
+ * the spec's provider and name) is the only model that may get it. A thinking block without `raw`
+ * is never sent. `text` is for people, and may be empty. An `other` block is one of the provider's
+ * own tools (its web search and what that found). A text may have `citations` or `phase`, a
+ * tool_use `raw`, beside a `from`: they are sent back likewise. A tool_use whose input was not a
+ * JSON object has an empty input and "bad_input": S, the text that came. Every tool_use needs its
+ * tool_result in the next message; encoders refuse a conversation without it (-EINVAL).
  */
 #pragma once
 
@@ -49,7 +49,7 @@ struct provider;
 
 /* Which model, and where. Strings are borrowed and must outlive the model. */
 struct model_spec {
-    const struct provider *api; /* the row of the API that it speaks (provider.h) */
+    const struct provider *api; /* the row of its API (provider.h) */
     const char *provider;       /* "anthropic", "openai", or a name of the configuration */
     const char *name;           /* as the provider calls it; of a replay: the file */
     const char *base_url;       /* NULL: the provider's own */
@@ -57,14 +57,14 @@ struct model_spec {
     json_t *headers;            /* more of them, an object of strings; or NULL */
     json_t *extra;      /* members set in every request's body (temperature, …); or NULL */
     const char *record; /* a file that the conversation is recorded to; or NULL */
-    int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
-    int retries;        /* how often a request is tried again; -1: 8 */
-    int backoff_ms;     /* the first wait before that, doubled each time; 0: 500 */
+    int idle_ms;        /* without a byte for so long, a stream is dead; 0: 300 s */
+    int retries;        /* of a request that failed; -1: 8 */
+    int backoff_ms;     /* the wait before the first retry, doubled each time; 0: 500 */
     double pace;        /* of a replay: 0 at once, 1 as fast as it was recorded, 2 half as fast */
 };
 
-/* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last,
- * cumulative figures. */
+/* `input` includes cache_read and cache_write. Of a stream these are the last, cumulative
+ * figures. */
 struct model_usage {
     bool known; /* the provider sent figures */
     uint64_t input, output;
@@ -82,13 +82,13 @@ enum model_stop {
     MODEL_REFUSAL,
     MODEL_WINDOW_EXCEEDED,
 };
-const char *model_stop_name(
-    enum model_stop stop); /* `end_turn`, `tool_use`, … as Anthropic calls them */
+/* `end_turn`, `tool_use`, … as Anthropic calls them */
+const char *model_stop_name(enum model_stop stop);
 
 enum model_event_kind {
     MODEL_TEXT,     /* text: more of the answer */
     MODEL_THINKING, /* text: more thinking */
-    MODEL_CALL,     /* text: the name of a tool whose input begins to come, for display only */
+    MODEL_CALL,     /* text: the name of a tool whose input is coming, for display only */
     MODEL_WAIT,     /* text: why; wait_ms: until the attempt'th retry */
     /* A retry differs from what was shown: only `keep` bytes of the text (and keep_thinking of the
      * thinking) are still valid; what follows continues there. */
@@ -99,7 +99,7 @@ struct model_event {
     enum model_event_kind kind;
     const char *text; /* n bytes of valid UTF-8 (whole characters); a NUL behind them */
     size_t n;
-    int wait_ms, attempt, attempts; /* attempts: how often it is tried again at most */
+    int wait_ms, attempt, attempts; /* attempts: the most retries */
     size_t keep, keep_thinking;
 };
 
@@ -125,6 +125,5 @@ struct model_reply {
 void model_reply_free(struct model_reply *r);
 #define _cleanup_reply_ _cleanup_(model_reply_free)
 
-/* Does the conversation keep the rules that providers insist on? 0, or -EINVAL with the
- * position. */
+/* Checks the rules above, which providers enforce. 0, or -EINVAL with the position. */
 int conversation_check(const json_t *messages, struct error *err);

@@ -17,11 +17,11 @@ struct model *model_close(struct model *m);
 const struct model_spec *model_spec_of(const struct model *m);
 
 /*
- * Asks, retries where that may help, and sends events to the sink as the answer comes. Returns 0
- * with the reply; -ECANCELED when the request's `cancel` became readable: what had come by then is
- * in the reply, cut at what is whole (text; no tool_use); or another negative errno with the text
- * set: -EMSGSIZE if the conversation is longer than the model's window, -EACCES for a key that is
- * not accepted, -EIO, -ENOENT (no such model), -EPROTO, … One call at a time per model.
+ * Sends the request, retries where that may help, and sends events to the sink as the answer comes.
+ * Returns 0 with the reply; -ECANCELED when the request's `cancel` became readable, with the text
+ * so far in the reply, without calls; or another negative errno with the text set: -EMSGSIZE if the
+ * conversation is longer than the model's window, -EACCES for a rejected key, -EIO, -ENOENT (no
+ * such model), -EPROTO, … One call at a time per model.
  */
 int model_ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
               struct model_reply *ret, struct error *err);

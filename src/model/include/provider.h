@@ -1,6 +1,6 @@
 /*
- * Model providers, one row each: where a provider is reached, how a request to it and its answer
- * are written, and what is publicly known about its models. A row is a constant in its own file of
+ * Model providers, one row each: the provider's address, its requests and answers, and public facts
+ * about its models. A row is a constant in its own file of
  * provider/ and a line of provider/providers.def.
  *
  * A provider of the configuration ("providers") has no row: it speaks one of these APIs at a base
@@ -26,13 +26,12 @@ struct model_price {
 double model_price_of(const struct model_price *p, const struct model_usage *u);
 
 struct model_facts {
-    uint64_t window;     /* tokens; a careful guess where not known */
+    uint64_t window;     /* tokens; a low guess if not known */
     uint64_t max_output; /* tokens of one answer */
     struct model_price price;
 };
 
-/* A line of a provider's public price list. The name stands for itself and all that begin with it;
- * the longest that fits counts. */
+/* A line of a provider's public price list. A name is a prefix; the longest that matches counts. */
 struct provider_model {
     const char *name; /* NULL: the end of the list */
     struct model_facts facts;
@@ -43,7 +42,7 @@ struct provider {
     const char *path;       /* of a request, below the base URL */
     const char *embed_path; /* of a request for embeddings; NULL: the provider has none */
     bool is_versioned;      /* every base URL gets "/v1", not only one without a path */
-    const char *key_header; /* the header of the key, and what stands before the key in it */
+    const char *key_header; /* the header of the key, and the text before the key in it */
     const char *key_prefix;
     const char *const *headers; /* more of them: name, value, …, NULL */
 
@@ -56,13 +55,13 @@ struct provider {
                const struct model_sink *sink, struct model_reply *ret, struct error *err);
     void (*close)(void *state);
 
-    const char *default_model;           /* NULL: none is used unless it is named */
+    const char *default_model;           /* NULL: only used if it is named */
     const char *const *model_prefixes;   /* bare names that mean this provider; NULL at the end */
     const struct provider_model *models; /* NULL: none, or in another row of the provider */
     struct model_facts guess;            /* about a model that is not in the list */
     double cache_read_rate, cache_write_rate; /* usual prices, relative to that of input */
-    bool only_own_server; /* other servers rather speak the API of the provider's next row */
-    bool is_common;       /* the API of servers of which nothing is known */
+    bool only_own_server; /* other servers mostly speak the API of the provider's next row */
+    bool is_common;       /* the API of unknown servers */
 };
 
 /* The rows: PROVIDER_ANTHROPIC, … */
@@ -88,5 +87,5 @@ const char *provider_api(const char *name, size_t i);
 const char *provider_key_setting(const char *name);
 const char *provider_base_url_setting(const char *name);
 
-/* What is publicly known about a model. */
+/* Public facts about a model. */
 void provider_model_facts(const char *provider, const char *model, struct model_facts *ret);

@@ -198,7 +198,7 @@ static void anthropic_take_usage(struct decoder *d, const json_t *usage)
 
 static void anthropic_take_stop(struct decoder *d, const json_t *from)
 {
-    const char *reason = json_string_value(json_object_get(from, "stop_reason"));
+    const char *reason = json_get_string(from, "stop_reason");
     if (!reason)
         return;
     d->stopped = true;
@@ -301,7 +301,7 @@ static int anthropic_take_error(struct decoder *d, json_t *event)
 
 static int anthropic_decode_event(struct decoder *d, const char *type, json_t *event)
 {
-    int64_t key = json_integer_value(json_object_get(event, "index"));
+    int64_t key = json_get_integer(event, "index");
     struct block *b = assembly_find(&d->a, key, 0);
     json_t *message = json_object_get(event, "message");
     json_t *given = json_object_get(event, "content_block");

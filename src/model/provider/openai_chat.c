@@ -432,8 +432,8 @@ static const struct chat_reason {
 static int chat_take_choice(struct decoder *d, json_t *choice)
 {
     json_t *delta = json_object_get(choice, "delta");
-    const char *reason = json_string_value(json_object_get(choice, "finish_reason"));
-    if (json_integer_value(json_object_get(choice, "index")) != 0)
+    const char *reason = json_get_string(choice, "finish_reason");
+    if (json_get_integer(choice, "index") != 0)
         return 0; /* one answer was asked for */
     d->answered = true;
     if (!json_is_object(delta))
@@ -458,7 +458,7 @@ static int chat_take_choice(struct decoder *d, json_t *choice)
 static int chat_decode_event(struct decoder *d, const char *type, json_t *chunk)
 {
     json_t *error = json_object_get(chunk, "error"), *choice;
-    const char *object = json_string_value(json_object_get(chunk, "object"));
+    const char *object = json_get_string(chunk, "object");
     size_t i;
     int r = 0;
     if (json_is_object(error) || json_is_string(error))

@@ -201,7 +201,7 @@ static int responses_take_delta(struct decoder *d, const char *type, json_t *eve
                                                       : BLOCK_TEXT;
     struct block *b;
     if (kind == BLOCK_TEXT)
-        part = json_integer_value(json_object_get(event, "content_index"));
+        part = json_get_integer(event, "content_index");
     if (strcmp(type, "response.refusal.delta") == 0)
         d->refused = true;
     int r = responses_block(d, key, part, kind, &b);
@@ -331,9 +331,9 @@ static int responses_failed(struct decoder *d, json_t *event)
 /* The whole response, with the items that never ended by themselves. */
 static int responses_take_response(struct decoder *d, json_t *response, bool is_incomplete)
 {
-    const char *status = json_string_value(json_object_get(response, "status"));
+    const char *status = json_get_string(response, "status");
     const json_t *details = json_object_get(response, "incomplete_details");
-    const char *reason = json_string_value(json_object_get(details, "reason"));
+    const char *reason = json_get_string(details, "reason");
     json_t *item;
     size_t i;
     if (status && strcmp(status, "failed") == 0)

@@ -1,5 +1,5 @@
 /*
- * Replay: a recorded conversation instead of a model (docs/replay.md).
+ * Replay: recording a conversation, and playing it instead of a model (docs/replay.md).
  *
  * The file is a sequence of JSON values (one per line, or however they are laid out), or one array
  * of them, or one object with the member "answers". Each is an answer in its short form
@@ -10,8 +10,7 @@
  * `builtin/demo` is a recording that is part of the program: the conversation of `make run`, which
  * works on a copy of share/sample.
  *
- * Text comes in the pieces that it was recorded in, at their times; without pieces it comes word by
- * word.
+ * Text is played in the pieces and at the times that were recorded; without pieces word by word.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +19,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "assembly.h"
-#include "exchange.h"
+#include "decode.h"
+#include "encoding.h"
+#include "http.h"
 #include "io.h"
 #include "json.h"
 #include "provider.h"
@@ -30,6 +30,9 @@
 #include "thread.h"
 #include "banned.h"
 
+#define LINE_MAX_BYTES (256u << 20)
+#define PIECES_MAX     (1u << 17)
+#define TOGETHER_MS    5 /* what comes within this time is one piece */
 #define WORD_MS        20
 #define WAIT_MAX_MS    60000
 #define ID_BYTES_MAX   256u
@@ -139,12 +142,6 @@ static json_t *block_copy(const json_t *block, size_t number, size_t i, struct e
     return copy;
 }
 
-static uint64_t usage_count(const json_t *usage, const char *name)
-{
-    json_int_t n = json_integer_value(json_object_get(usage, name));
-    return n > 0 ? (uint64_t)n : 0;
-}
-
 /* `number` (from 1) names calls that have no id. -EINVAL: the text says which block is wrong. */
 static int replay_answer(const json_t *said, size_t number, struct model_reply *ret,
                          struct error *err)
@@ -156,11 +153,11 @@ static int replay_answer(const json_t *said, size_t number, struct model_reply *
     _cleanup_json_ json_t *content = json_array(), *blocks = answer_blocks(said, err);
     struct model_reply reply = {.stop = MODEL_END_TURN,
                                 .usage = {.known = json_is_object(usage),
-                                          .input = usage_count(usage, "input"),
-                                          .output = usage_count(usage, "output"),
-                                          .cache_read = usage_count(usage, "cache_read"),
-                                          .cache_write = usage_count(usage, "cache_write"),
-                                          .thinking = usage_count(usage, "thinking")}};
+                                          .input = decode_count(usage, "input", 0),
+                                          .output = decode_count(usage, "output", 0),
+                                          .cache_read = decode_count(usage, "cache_read", 0),
+                                          .cache_write = decode_count(usage, "cache_write", 0),
+                                          .thinking = decode_count(usage, "thinking", 0)}};
     if (!blocks)
         return -EINVAL;
     if (json_array_size(blocks) > DECODER_BLOCKS_MAX)
@@ -329,10 +326,10 @@ static int player_text(struct player *p, bool thinking, const char *text, size_t
 /* Plays one block. When cancelled, the played part of a text is kept, and a call is not. */
 static int player_block(struct player *p, json_t *block)
 {
-    const char *type = json_string_value(json_object_get(block, "type"));
-    const char *text = json_string_value(json_object_get(block, "text"));
+    const char *type = json_get_string(block, "type");
+    const char *text = json_get_string(block, "text");
     if (block_is(block, "tool_use")) {
-        const char *name = json_string_value(json_object_get(block, "name"));
+        const char *name = json_get_string(block, "name");
         const struct model_event e = {.kind = MODEL_CALL, .text = name, .n = strlen(name)};
         int r = player_wait(p, p->ms);
         if (r < 0)
@@ -389,6 +386,124 @@ int replay_ask(struct replay *p, const struct model_request *q, double pace,
     return r < 0 ? error_set(err, -r, r == -ECANCELED ? "cancelled" : "out of memory") : 0;
 }
 
+/* A descriptor, or a negative errno with the text set. The file is made if it does not exist. */
+static int record_open(const char *path, struct error *err)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    return fd < 0 ? error_errno(err, errno, "cannot record to %s", path) : fd;
+}
+
+int record_check(const char *path, struct error *err)
+{
+    _cleanup_fd_ int fd = record_open(path, err);
+    return fd < 0 ? fd : 0;
+}
+
+/* Notes a piece as [ms, kind, bytes]. A recording without pieces is played at an even pace, so
+ * being out of memory is not a failure. */
+static void record_add_piece(struct record *r, const char *kind, size_t n)
+{
+    json_int_t ms = (clock_now() - r->began) / NS_PER_MS;
+    size_t count = json_array_size(r->pieces);
+    const json_t *last = count ? json_array_get(r->pieces, count - 1) : NULL;
+    if (last && strcmp(json_string_value(json_array_get(last, 1)), kind) == 0 &&
+        ms - json_integer_value(json_array_get(last, 0)) < TOGETHER_MS) {
+        json_t *bytes = json_array_get(last, 2);
+        json_integer_set(bytes, json_integer_value(bytes) + (json_int_t)n);
+    } else if (count < PIECES_MAX) {
+        json_array_append_new(r->pieces, json_pack("[I, s, I]", ms, kind, (json_int_t)n));
+    }
+}
+
+/* Only `keep` bytes of one kind are still valid. */
+static void record_keep_pieces(struct record *r, const char *kind, size_t keep)
+{
+    for (size_t i = 0; i < json_array_size(r->pieces);) {
+        const json_t *piece = json_array_get(r->pieces, i);
+        json_t *bytes = json_array_get(piece, 2);
+        size_t n = (size_t)json_integer_value(bytes);
+        if (strcmp(json_string_value(json_array_get(piece, 1)), kind) == 0) {
+            n = n < keep ? n : keep;
+            keep -= n;
+            json_integer_set(bytes, (json_int_t)n);
+        }
+        if (n)
+            i++;
+        else
+            json_array_remove(r->pieces, i);
+    }
+}
+
+static void record_event(void *data, const struct model_event *e)
+{
+    struct record *r = data;
+    if (e->kind == MODEL_TEXT || e->kind == MODEL_THINKING) {
+        record_add_piece(r, e->kind == MODEL_THINKING ? "thinking" : "text", e->n);
+    } else if (e->kind == MODEL_BACK) {
+        record_keep_pieces(r, "text", e->keep);
+        record_keep_pieces(r, "thinking", e->keep_thinking);
+    }
+    r->next->event(r->next->data, e);
+}
+
+void record_begin(struct record *r, const struct model_sink *next)
+{
+    *r = (struct record){.next = next, .began = clock_now(), .pieces = json_array()};
+    r->sink = (struct model_sink){.event = record_event, .data = r};
+}
+
+void record_free(struct record *r)
+{
+    json_decref(r->pieces);
+}
+
+static int digest_piece(const char *bytes, size_t n, void *data)
+{
+    uint64_t *sum = data;
+    *sum = digest(*sum, bytes, n);
+    return 0;
+}
+
+int record_end(struct record *r, const struct model_spec *spec, const struct model_request *q,
+               const struct model_reply *reply, bool cut, struct error *err)
+{
+    const struct model_usage *u = &reply->usage;
+    uint64_t sum = DIGEST_BEGIN;
+    _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
+    json_dump_callback(q->messages, digest_piece, &sum,
+                       JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    json_t *usage = u->known
+                        ? json_pack("{s:I, s:I, s:I, s:I, s:I}", "input", (json_int_t)u->input,
+                                    "output", (json_int_t)u->output, "cache_read",
+                                    (json_int_t)u->cache_read, "cache_write",
+                                    (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking)
+                        : NULL;
+    _cleanup_json_ json_t *line =
+        json_pack("{s:o, s:I, s:O, s:s, s:o*, s:s*, s:o*, s:O*}", "digest",
+                  json_sprintf("%016llx", (unsigned long long)sum), "messages",
+                  (json_int_t)json_array_size(q->messages), "content", reply->content, "stop",
+                  model_stop_name(reply->stop), "usage", usage, "model",
+                  reply->model[0] ? reply->model : NULL, "cut", cut ? json_true() : NULL, "pieces",
+                  json_array_size(r->pieces) ? r->pieces : NULL);
+    _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+
+    /* The key is not recorded, in case a tool's output brought it into the conversation. */
+    size_t n = spec->key ? strlen(spec->key) : 0;
+    const char *rest = text, *at;
+    while (rest && n >= 4 && (at = strstr(rest, spec->key))) {
+        buf_append(&out, rest, (size_t)(at - rest));
+        buf_append_str(&out, "...");
+        rest = at + n;
+    }
+    if (!rest || buf_append_str(&out, rest) < 0 || buf_append_str(&out, "\n") < 0)
+        return error_set(err, ENOMEM, "out of memory");
+    _cleanup_fd_ int fd = record_open(spec->record, err);
+    int written = fd < 0 ? fd : io_write_all(fd, out.data, out.len);
+    if (fd >= 0 && written < 0)
+        error_errno(err, -written, "cannot record to %s", spec->record);
+    return written;
+}
+
 static int replay_model_open(const struct model_spec *spec, void **ret, struct error *err)
 {
     struct replay *p = NULL;
@@ -426,20 +541,12 @@ static void replay_model_close(void *state)
     replay_free(state);
 }
 
-const struct provider PROVIDER_REPLAY = {
-    .open = replay_model_open,
-    .ask = replay_model_ask,
-    .close = replay_model_close,
-    .guess = {128000, 16384, {-1, -1, -1, -1, 0, 1, 1}},
-    .cache_read_rate = 1,
-    .cache_write_rate = 1,
-};
+#define REPLAY_ROW(open_function)                                                                  \
+    {                                                                                              \
+        .open = open_function, .ask = replay_model_ask, .close = replay_model_close,               \
+        .guess = {128000, 16384, {-1, -1, -1, -1, 0, 1, 1}}, .cache_read_rate = 1,                 \
+        .cache_write_rate = 1,                                                                     \
+    }
 
-const struct provider PROVIDER_BUILTIN = {
-    .open = builtin_model_open,
-    .ask = replay_model_ask,
-    .close = replay_model_close,
-    .guess = {128000, 16384, {-1, -1, -1, -1, 0, 1, 1}},
-    .cache_read_rate = 1,
-    .cache_write_rate = 1,
-};
+const struct provider PROVIDER_REPLAY = REPLAY_ROW(replay_model_open);
+const struct provider PROVIDER_BUILTIN = REPLAY_ROW(builtin_model_open);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "encode.h"
-#include "lenient_json.h"
+#include "decode.h"
 #include "model.h"
 #include "provider.h"
 

@@ -1,7 +1,7 @@
 /* What a stream can make a decoder keep; JSON of strangers; the words of errors. */
 #include "decode_run.h"
-#include "lenient_json.h"
-#include "provider_error.h"
+#include "decode.h"
+#include "http.h"
 
 static void test_blocks(void **state)
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "encode.h"
-#include "lenient_json.h"
+#include "decode.h"
 #include "provider.h"
 
 #define MARK ",'cache_control':{'type':'ephemeral'}"

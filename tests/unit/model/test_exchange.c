@@ -9,9 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "endpoint.h"
-#include "provider_error.h"
-#include "exchange.h"
+#include "http.h"
 #include "provider.h"
 
 static struct model_spec spec_of(const struct provider *api, const char *base)

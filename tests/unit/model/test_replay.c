@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "io.h"
-#include "record.h"
 #include "replay.h"
 #include "text.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "retry_sink.h"
+#include "http.h"
 #include "text.h"
 
 /* A log of events, and the person's view: what a screen would hold after them. */
