@@ -4,7 +4,7 @@
     bench.py BUILD [SECTION…] [--quick] [--json] [--only-me]
 
 Started by root, every section runs twice: as root, and as an ordinary user. What is compared is measured in one
-interleaved run by small C programs (oneshot, drain, box_bench, tool_bench); Python starts those and prints the tables. A target that is
+interleaved run by small C programs (oneshot, box_bench, tool_bench); Python starts those and prints the tables. A target that is
 missed is said, but is no failure: times depend on the machine and on what else it does.
 """
 import argparse

@@ -1,5 +1,5 @@
 /*
- * What saving one more message of a session costs.
+ * The cost of saving one more message of a session.
  *
  *     history_bench SESSION N
  *
@@ -12,14 +12,6 @@
 #include "history.h"
 #include "thread.h"
 #include "banned.h"
-
-static json_t *answer(long i)
-{
-    return json_pack("{s:s, s:[{s:s, s:s}], s:I}", "role", "assistant", "content", "type", "text",
-                     "text",
-                     "An answer of a few words, as a model gives it between two calls of tools.",
-                     "number", (json_int_t)i);
-}
 
 static int fail(const struct error *err)
 {
@@ -42,7 +34,10 @@ int main(int argc, char **argv)
     printf("{\"open\": [%lld], \"append\": [", (long long)(clock_now() - before));
     long n = strtol(argv[2], NULL, 10);
     for (long i = 0; i < n; i++) {
-        json_t *message = answer(i);
+        json_t *message = json_pack(
+            "{s:s, s:[{s:s, s:s}], s:I}", "role", "assistant", "content", "type", "text", "text",
+            "An answer of a few words, as a model gives it between two calls of tools.", "number",
+            (json_int_t)i);
         before = clock_now();
         int r = history_append(h, message, &err);
         if (r == 0)

@@ -5,8 +5,7 @@
 #include "contest.h"
 #include "pool.h"
 
-/* What is measured: options for fresh boxes, a live one, a pool; each contestant uses one of
- * them. */
+/* Options for fresh boxes, a live box, a pool; each contestant uses one of them. */
 struct subject {
     struct box_options options;
     struct box *live;
@@ -17,12 +16,12 @@ struct subject {
 void subject_init(struct subject *s, const char *workspace);
 void subject_free(struct subject *s);
 
-/* Both end the program if they cannot be had. */
+/* Both exit on failure. */
 void subject_open_live(struct subject *s);
 void subject_open_pool(struct subject *s, size_t size);
 
-/* Runs a shell script, or `true` if it is NULL; -EIO unless its status is 0. Says on stderr what
- * went wrong. */
+/* Runs a shell script, or `true` if it is NULL; -EIO unless its status is 0. Prints errors to
+ * stderr. */
 int subject_exec(struct box *b, const char *script);
 
 struct contestant subject_fresh(struct subject *s);  /* opened, used and closed */

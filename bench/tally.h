@@ -1,5 +1,4 @@
-/* What a process holds, counted from /proc: descriptors, memory, children, mounts. For leaks, so
- * exact where it can be. */
+/* Descriptors, memory, children and mounts of this process, counted from /proc to find leaks. */
 #pragma once
 
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "contest.h"
 #include "session.h"
 #include "subject.h"
 #include "thread.h"
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         errx(2, "usage: tool_bench ROUNDS WORKSPACE [LABEL TOOL JSON]... :: NAME PROGRAM...");
     subject_init(&s, argv[2]);
     subject_open_live(&s);
-    if (tool_session_new(s.live, NULL, &session, &error) < 0)
+    if (tool_session_new(s.live, &session, &error) < 0)
         errx(1, "%s", error.text);
     size_t used = parse_calls(argv + 3, session, callers, list, &n);
     size_t calls = n;

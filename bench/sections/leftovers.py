@@ -21,7 +21,7 @@ def in_one_process(c, boxes):
 
 
 def by_processes(c, runs):
-    c.user.json([c.stage.program("oneshot"), runs, *profiles.lines({"hutch run": profiles.hutch(c.stage, c.user.workspace)})])
+    c.user.json([c.stage.program("oneshot"), "time", runs, *profiles.lines({"hutch run": profiles.hutch(c.stage, c.user.workspace)})])
 
 
 def leftovers(c):

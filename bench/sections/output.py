@@ -62,7 +62,7 @@ def output(c):
     cat, zeros = ["cat", str(path)], ["head", "-c", str(size), "/dev/zero"]
     named = {"cat, hutch run": [*run, "--", "cat", path.name], "cat": cat, "zeros, hutch run": [*run, "--", *zeros],
              "zeros": zeros}
-    series = c.user.json([c.stage.program("drain"), 2 if c.quick else 7, *profiles.lines(named)])
+    series = c.user.json([c.stage.program("oneshot"), "drain", 2 if c.quick else 7, *profiles.lines(named)])
     speed = {name: speeds(series, name, size) for name in named}
     rows = [[name, percentile(values, 50), min(values)] for name, values in speed.items()]
     c.report.table(f"{size / 1e9:.2f} GB through a pipe", ["p50 GB/s", "worst GB/s"], rows)
