@@ -191,12 +191,12 @@ SSE = [
 
 
 def sse(first, *events):
-    """A stream; the first byte says how it is read (fuzz/decode.c)."""
+    """A stream; the first byte says how it is read (fuzz_decode.c)."""
     return bytes([first]) + b"".join(b"data: " + e.encode() + b"\n\n" for e in events)
 
 
 ANTHROPIC = [
-    sse(3, '{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"cache_read_input_tokens":2}}}',
+    sse(0x13, '{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"cache_read_input_tokens":2}}}',
         '{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}',
         '{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"h"}}',
         '{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}', '{"type":"ping"}',
@@ -208,8 +208,8 @@ ANTHROPIC = [
         '{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\\"a\\":1}"}}',
         '{"type":"content_block_start","index":3,"content_block":{"type":"server_tool_use","input":{}}}',
         '{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}', '{"type":"message_stop"}'),
-    sse(0x43, '{"type":"message_start"}', '{"type":"error","error":{"type":"overloaded_error","message":"try again in 1m2s"}}'),
-    b'\x80{"content":[{"type":"text","text":"a"},{"type":"tool_use","id":"a","name":"b","input":{"c":[]}}],"stop_reason":"end_turn"}',
+    sse(0x53, '{"type":"message_start"}', '{"type":"error","error":{"type":"overloaded_error","message":"try again in 1m2s"}}'),
+    b'\x90{"content":[{"type":"text","text":"a"},{"type":"tool_use","id":"a","name":"b","input":{"c":[]}}],"stop_reason":"end_turn"}',
 ]
 OPENAI = [
     sse(2, '{"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"a","reasoning_content":"b"}}]}',
@@ -336,9 +336,8 @@ SEEDS = {
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
-    "fuzz_anthropic": ANTHROPIC,
     "fuzz_checkpoint": CHECKPOINT,
-    "fuzz_openai": OPENAI,
+    "fuzz_decode": ANTHROPIC + OPENAI,
     "fuzz_encode": ENCODE,
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,

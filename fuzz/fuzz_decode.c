@@ -1,10 +1,15 @@
+/*
+ * Bytes through server-sent events and a decoder to a reply, for the three model protocols. The
+ * bits of the first byte say how: 0x10 Anthropic, else 0x20 Responses, else Chat Completions; 0x80
+ * a whole answer instead of a stream; 0x40 cut off; 0x07 the size of the pieces. Texts must be
+ * whole characters, and the content must fit into a conversation.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "decode_fuzz.h"
-#include "encode.h"
 #include "decode.h"
+#include "encode.h"
 #include "provider.h"
 #include "text.h"
 #include "banned.h"
@@ -44,8 +49,8 @@ static int feed(struct decoder *d, const char *data, size_t n, size_t piece)
     return r;
 }
 
-/* What a reply holds can go on in a conversation, once its calls are answered, to any provider. */
-static void go_on(json_t *content)
+/* A reply's content can be sent in a conversation to any provider, once its calls are answered. */
+static void check_content(json_t *content)
 {
     _cleanup_json_ json_t *results = json_array();
     json_t *block;
@@ -73,32 +78,33 @@ static void go_on(json_t *content)
     }
 }
 
-static void finish(struct decoder *d, bool cut)
-{
-    struct model_reply reply = {0};
-    struct error err = {0};
-    int r = decoder_finish(d, cut, &reply, &err);
-    if (r < 0) {
-        assert(!cut && err.code == -r);
-        return;
-    }
-    go_on(reply.content);
-    model_reply_free(&reply);
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-void decode_fuzz(const struct provider *api, const uint8_t *data, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct shown shown = {0};
     struct model_sink sink = {show, &shown};
     struct decoder *d = NULL;
+    uint8_t how = n ? data[0] : 0;
+    const struct provider *api = how & 0x10   ? &PROVIDER_ANTHROPIC
+                                 : how & 0x20 ? &PROVIDER_OPENAI_RESPONSES
+                                              : &PROVIDER_OPENAI_CHAT;
     if (n < 2 || decoder_new(api->decoder, "p/m", &sink, &d) < 0)
-        return;
-    uint8_t how = data[0];
+        return 0;
     const char *rest = (const char *)data + 1;
     struct retry_hint trouble;
     int r = how & 0x80 ? decoder_take_whole(d, rest, n - 1, &trouble, NULL)
                        : feed(d, rest, n - 1, how % 8 * 3 + 1);
-    if (r >= 0)
-        finish(d, how & 0x40);
+    if (r >= 0) {
+        bool cut = how & 0x40;
+        struct model_reply reply = {0};
+        struct error err = {0};
+        r = decoder_finish(d, cut, &reply, &err);
+        assert(r >= 0 || (!cut && err.code == -r));
+        if (r >= 0)
+            check_content(reply.content);
+        model_reply_free(&reply);
+    }
     decoder_free(d);
+    return 0;
 }
