@@ -202,8 +202,9 @@ int assembly_end(struct assembly *a, struct block *b)
     return 0;
 }
 
-/* An insertion sort, stable: there are few blocks, and they are nearly in order. */
-void assembly_sort(struct assembly *a, bool calls_only)
+/* By key and part, all blocks or only the calls. An insertion sort, stable: there are few blocks,
+ * and they are nearly in order. */
+static void assembly_sort(struct assembly *a, bool calls_only)
 {
     size_t places[DECODER_BLOCKS_MAX], n = 0;
     for (size_t i = 0; i < a->n; i++) {
@@ -494,8 +495,8 @@ int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct 
     else if (!calls && d->stop == MODEL_TOOL_USE)
         reply.stop = MODEL_END_TURN;
     d->err = err;
-    if (d->protocol->finish)
-        d->protocol->finish(d);
+    if (d->protocol->order != ORDER_AS_BEGUN)
+        assembly_sort(&d->a, d->protocol->order == ORDER_CALLS_BY_KEY);
     int r = assembly_content(&d->a, cut, &reply.content);
     if (r < 0)
         return decoder_explain(d, r);

@@ -116,13 +116,16 @@ int assembly_end(struct assembly *a, struct block *b);
 /* Is the input so far a whole JSON object? */
 bool assembly_input_whole(const struct block *b);
 
-/* Sorts by key and part: all blocks, or only the calls among themselves. */
-void assembly_sort(struct assembly *a, bool calls_only);
-
 /*
  * A decoder is one attempt at one request.
  */
 struct decoder;
+
+enum decode_order {
+    ORDER_AS_BEGUN,
+    ORDER_CALLS_BY_KEY, /* the calls among themselves; other blocks stay in place */
+    ORDER_BY_KEY,
+};
 
 /* A provider's part of the decoder. */
 struct decode_protocol {
@@ -131,8 +134,8 @@ struct decode_protocol {
     int (*take)(struct decoder *d, const char *type, json_t *event);
     /* A whole answer: 1, or a negative errno. */
     int (*take_whole)(struct decoder *d, json_t *answer);
-    void (*finish)(struct decoder *d); /* called before the content is made; or NULL */
-    const char *last;                  /* data that ends the stream without being JSON; or NULL */
+    enum decode_order order; /* of the blocks in the end */
+    const char *last;        /* data that ends the stream without being JSON; or NULL */
 };
 
 struct decoder {

@@ -155,24 +155,23 @@ bool blocks_have(const json_t *blocks, const char *type)
     return false;
 }
 
-/* Unicode's white space as in Python's strip(), by which providers seem to decide. */
-static bool is_space(const uint8_t *c, size_t n)
-{
-    uint32_t code = n == 1 ? c[0] : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu) : 0;
-    if (n == 3)
-        code = (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
-    return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20) || code == 0x85 ||
-           code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
-           code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
-}
-
+/* White space is Unicode's, as in Python's strip(), by which providers seem to decide. */
 size_t text_trimmed(const char *text, size_t n)
 {
     while (n > 0) {
         size_t from = n - 1;
         while (from > 0 && (text[from] & 0xc0) == 0x80)
             from--;
-        if (!is_space((const uint8_t *)text + from, n - from))
+        const uint8_t *c = (const uint8_t *)text + from;
+        size_t size = n - from;
+        uint32_t code = size == 1 ? c[0] : size == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu) : 0;
+        if (size == 3)
+            code = (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+        bool is_space = (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20) ||
+                        code == 0x85 || code == 0xa0 || code == 0x1680 ||
+                        (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
+                        code == 0x202f || code == 0x205f || code == 0x3000;
+        if (!is_space)
             break;
         n = from;
     }

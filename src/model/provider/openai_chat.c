@@ -484,14 +484,9 @@ static int chat_decode_whole(struct decoder *d, json_t *answer)
     return d->answered ? 1 : -EBADMSG;
 }
 
-static void chat_finish(struct decoder *d)
-{
-    assembly_sort(&d->a, true);
-}
-
 static const struct decode_protocol CHAT_DECODER = {.take = chat_decode_event,
                                                     .take_whole = chat_decode_whole,
-                                                    .finish = chat_finish,
+                                                    .order = ORDER_CALLS_BY_KEY,
                                                     .last = "[DONE]"};
 
 const struct provider PROVIDER_OPENAI_CHAT = {

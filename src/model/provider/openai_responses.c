@@ -408,14 +408,8 @@ static int responses_decode_whole(struct decoder *d, json_t *answer)
     return responses_take_response(d, answer, false);
 }
 
-static void responses_finish(struct decoder *d)
-{
-    assembly_sort(&d->a, false);
-}
-
-static const struct decode_protocol RESPONSES_DECODER = {.take = responses_decode_event,
-                                                         .take_whole = responses_decode_whole,
-                                                         .finish = responses_finish};
+static const struct decode_protocol RESPONSES_DECODER = {
+    .take = responses_decode_event, .take_whole = responses_decode_whole, .order = ORDER_BY_KEY};
 
 #define K 1000u
 
