@@ -123,5 +123,5 @@ def test_instructions_are_bounded(user_env, model_server):
     user_env.put("AGENTS.md", "Rule one.\n" + "x" * 100_000 + "\nLast rule.\n")
     done = user_env.ask("Hello")
     text = json.dumps(model_server.requests[0].body["system"])
-    assert "Rule one." in text and "Last rule." not in text and "AGENTS.md goes on" in text
+    assert "Rule one." in text and "Last rule." not in text and "AGENTS.md continues" in text
     assert "AGENTS.md is larger than 64 KiB" in done.stdout + done.stderr
