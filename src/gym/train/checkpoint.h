@@ -1,6 +1,6 @@
 /*
- * What qlearn has learnt, as a file: JSON that can be gone on from exactly. Numbers are written
- * with all their digits, and the dice are part of it.
+ * What qlearn has learned, as a JSON file from which training continues exactly: numbers have all
+ * their digits, and the state of the dice is part of it.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define CHECKPOINT_BYTES_MAX  (256u << 20)
 #define CHECKPOINT_VALUES_MAX 8000000u
 
-/* How it learns: the options that were in force. */
+/* The options of qlearn that are in force. */
 struct checkpoint_options {
     double epsilon_start, epsilon_end;
     uint64_t epsilon_decay;
@@ -34,12 +34,9 @@ void checkpoint_free(struct checkpoint *c);
 
 json_t *checkpoint_json(const struct checkpoint *c); /* NULL without memory */
 
-/* The file may be anybody's. It must be of this task; `name` is for messages. */
+/* The file may come from anybody. It must be of this task; `name` is for messages. */
 int checkpoint_parse(const struct task *t, const char *text, size_t n, const char *name,
                      struct checkpoint *ret, struct error *err);
-
 int checkpoint_load(const struct task *t, const char *path, struct checkpoint *ret,
                     struct error *err);
-
-/* Takes the file's place at once, or not at all. */
 int checkpoint_save(const struct checkpoint *c, const char *path, struct error *err);

@@ -1,3 +1,4 @@
+/* A learning curve: as SVG, and for a terminal in characters. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -49,10 +50,7 @@ void curve_range(const struct curve *c, double *ret_low, double *ret_high)
     *ret_high = ceil(high / tick - 1e-9) * tick;
 }
 
-/*
- * The curve in characters. Braille patterns have two columns and four rows of dots each, so a line
- * of them has a resolution that is worth drawing in.
- */
+/* The curve in characters. A braille pattern has two columns and four rows of dots. */
 
 #define LABEL      7 /* characters in front of a row: a number and the axis */
 #define WIDTH_MIN  24
@@ -71,82 +69,62 @@ struct grid {
     double low, high;
 };
 
-/* Which bit of a braille character is the dot in this column and row. */
-static uint8_t dot_bit(unsigned x, unsigned y)
+static void grid_set_dot(const struct grid *g, uint8_t *layer, unsigned x, unsigned y)
 {
     static const uint8_t BITS[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    return BITS[y % 4][x % 2];
+    layer[y / 4 * g->columns + x / 2] |= BITS[y % 4][x % 2];
 }
 
-static void set_dot(const struct grid *g, uint8_t *layer, unsigned x, unsigned y)
-{
-    layer[y / 4 * g->columns + x / 2] |= dot_bit(x, y);
-}
-
-static unsigned row_of(const struct grid *g, double value)
+static unsigned grid_row(const struct grid *g, double value)
 {
     double part = (g->high - value) / (g->high - g->low), last = 4.0 * g->rows - 1;
     return (unsigned)fmin(last, fmax(0, round(part * last)));
 }
 
-static double mean_of(const double *values, size_t from, size_t to)
-{
-    double sum = 0;
-    for (size_t i = from; i < to; i++)
-        sum += values[i];
-    return sum / (double)(to - from);
-}
-
-/* One dot per column, and whatever lies between it and the one before. */
-static void draw_line(const struct grid *g, const double *mean, size_t n)
+/* The averages as a line, with one dot per column and those between it and the one before; the best
+ * as a dashed line. */
+static void grid_draw(const struct grid *g, const double *mean, size_t n, double best)
 {
     unsigned wide = 2 * g->columns, before = 0;
-    for (unsigned x = 0; x < wide; x++) {
+    for (unsigned x = 0; n && x < wide; x++) {
         size_t from = (size_t)x * n / wide, to = (size_t)(x + 1) * n / wide;
-        unsigned y = row_of(g, mean_of(mean, from, to > from ? to : from + 1));
-        unsigned a = x ? before : y;
-        for (unsigned at = a < y ? a : y; at <= (a < y ? y : a); at++)
-            set_dot(g, g->line, x, at);
+        double sum = 0;
+        to = to > from ? to : from + 1;
+        for (size_t i = from; i < to; i++)
+            sum += mean[i];
+        unsigned y = grid_row(g, sum / (double)(to - from)), last = x ? before : y;
+        for (unsigned at = last < y ? last : y; at <= (last < y ? y : last); at++)
+            grid_set_dot(g, g->line, x, at);
         before = y;
     }
-}
-
-static void draw_best(const struct grid *g, double best)
-{
-    if (!isfinite(best))
-        return;
-    for (unsigned x = 0; x < 2 * g->columns; x++)
+    for (unsigned x = 0; isfinite(best) && x < wide; x++)
         if (x % 4 < 2)
-            set_dot(g, g->best, x, row_of(g, best));
+            grid_set_dot(g, g->best, x, grid_row(g, best));
 }
 
-static void put_cell(const struct grid *g, unsigned at, bool colour, struct buf *out)
+static void grid_put_row(const struct grid *g, unsigned row, bool colour, struct buf *out)
 {
-    uint8_t dots = g->line[at] | g->best[at];
-    char text[4] = {(char)0xe2, (char)(0xa0 | dots >> 6), (char)(0x80 | (dots & 0x3f)), 0};
-    if (!dots)
-        buf_append_str(out, " ");
-    else
-        buf_printf(out, "%s%s%s",
-                   !colour       ? ""
-                   : g->line[at] ? CYAN
-                                 : GREEN,
-                   text, colour ? PLAIN : "");
-}
-
-static void put_row(const struct grid *g, unsigned row, const char *label, bool colour,
-                    struct buf *out)
-{
+    char label[32] = "";
+    if (row == 0 || row + 1 == g->rows || row == g->rows / 2) {
+        double part = row == 0 ? 0 : row + 1 == g->rows ? 1 : (double)row / (g->rows - 1);
+        snprintf(label, sizeof label, "%.2f", g->high - part * (g->high - g->low));
+    }
     buf_printf(out, "%s%*s %s%s", colour ? DIM : "", LABEL - 2, label, "│", colour ? PLAIN : "");
-    for (unsigned x = 0; x < g->columns; x++)
-        put_cell(g, row * g->columns + x, colour, out);
-    /* Blanks at the end of a line are of no use to anybody. */
+    for (unsigned at = row * g->columns; at < (row + 1) * g->columns; at++) {
+        uint8_t dots = g->line[at] | g->best[at];
+        char text[4] = {(char)0xe2, (char)(0xa0 | dots >> 6), (char)(0x80 | (dots & 0x3f)), 0};
+        const char *hue = g->line[at] ? CYAN : GREEN;
+        if (!dots)
+            buf_append_str(out, " ");
+        else
+            buf_printf(out, "%s%s%s", colour ? hue : "", text, colour ? PLAIN : "");
+    }
     while (out->len && out->data[out->len - 1] == ' ')
         out->len--;
     buf_append_str(out, "\n");
 }
 
-static void put_axis(const struct grid *g, const struct curve *c, bool colour, struct buf *out)
+static void grid_put_axis(const struct grid *g, const struct curve *c, bool colour, struct buf *out)
 {
     char first[32] = "", last[32] = "";
     if (c->n) {
@@ -161,29 +139,11 @@ static void put_axis(const struct grid *g, const struct curve *c, bool colour, s
                colour ? PLAIN : "");
 }
 
-static void put_grid(const struct grid *g, const struct curve *c, bool colour, struct buf *out)
-{
-    char label[32];
-    for (unsigned row = 0; row < g->rows; row++) {
-        label[0] = 0;
-        if (row == 0 || row + 1 == g->rows || row == g->rows / 2) {
-            double part = row == 0 ? 0 : row + 1 == g->rows ? 1 : (double)row / (g->rows - 1);
-            snprintf(label, sizeof label, "%.2f", g->high - part * (g->high - g->low));
-        }
-        put_row(g, row, label, colour, out);
-    }
-    put_axis(g, c, colour, out);
-}
-
-static unsigned clamp(unsigned v, unsigned low, unsigned high)
-{
-    return v < low ? low : v > high ? high : v;
-}
-
 int curve_text(const struct curve *c, unsigned width, unsigned height, bool colour, struct buf *out)
 {
-    struct grid g = {.columns = clamp(width, WIDTH_MIN, WIDTH_MAX) - LABEL,
-                     .rows = clamp(height, HEIGHT_MIN, HEIGHT_MAX) - 2};
+    width = width < WIDTH_MIN ? WIDTH_MIN : width > WIDTH_MAX ? WIDTH_MAX : width;
+    height = height < HEIGHT_MIN ? HEIGHT_MIN : height > HEIGHT_MAX ? HEIGHT_MAX : height;
+    struct grid g = {.columns = width - LABEL, .rows = height - 2};
     _cleanup_free_ uint8_t *dots = calloc(g.columns * g.rows, 2);
     _cleanup_free_ double *mean = curve_average(c->points, c->n, curve_window(c->n));
     if (!dots || !mean)
@@ -191,18 +151,15 @@ int curve_text(const struct curve *c, unsigned width, unsigned height, bool colo
     g.line = dots;
     g.best = dots + g.columns * g.rows;
     curve_range(c, &g.low, &g.high);
-    if (c->n)
-        draw_line(&g, mean, c->n);
-    draw_best(&g, c->best);
-    put_grid(&g, c, colour, out);
+    grid_draw(&g, mean, c->n, c->best);
+    for (unsigned row = 0; row < g.rows; row++)
+        grid_put_row(&g, row, colour, out);
+    grid_put_axis(&g, c, colour, out);
     return out->failed ? -ENOBUFS : 0;
 }
 
-/*
- * The curve as SVG: single episodes as faint dots, their moving average as a line, the best that
- * there is as a dashed one. Colours are those of the reader's theme where it says so; without,
- * light.
- */
+/* The curve as SVG: single episodes as faint dots, their moving average as a line, the best as a
+ * dashed one. Colours follow the reader's theme, light or dark. */
 
 #define WIDTH           860
 #define HEIGHT          440
@@ -225,7 +182,7 @@ static const char HEAD[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"
                            "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica "
                            "Neue', Arial, sans-serif\">\n";
 
-/* Colours stand in the rules themselves: not everything that shows SVG knows variables. */
+/* Without CSS variables: not every viewer of SVG knows them. */
 static const char STYLE[] =
     "<style>\n"
     ".paper { fill: #ffffff } .grid { stroke: #e6e9ed } .axis { stroke: #656d76 }\n"
@@ -244,19 +201,19 @@ static const char STYLE[] =
     "}\n"
     "</style>\n";
 
-static double x_of(const struct plot *p, double episode)
+static double plot_x(const struct plot *p, double episode)
 {
     double span = p->last > p->first ? p->last - p->first : 1;
     return LEFT + (episode - p->first) / span * (WIDTH - LEFT - RIGHT);
 }
 
-static double y_of(const struct plot *p, double value)
+static double plot_y(const struct plot *p, double value)
 {
     return HEIGHT - BOTTOM - (value - p->low) / (p->high - p->low) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Text for XML; what is not allowed in it at all is left out. */
-static void put_escaped(struct buf *out, const char *text)
+/* Appends text for XML, without characters that XML does not allow. */
+static void xml_append(struct buf *out, const char *text)
 {
     size_t n = strlen(text);
     for (size_t k; n > 0; text += k, n -= k) {
@@ -270,96 +227,54 @@ static void put_escaped(struct buf *out, const char *text)
     }
 }
 
-/* A number without digits that say nothing, and without a negative zero. */
-static void put_number(struct buf *out, double v)
-{
-    buf_printf(out, "%g", fabs(v) < 1e-12 ? 0 : round(v * 1e9) / 1e9);
-}
-
-static void put_rows(struct plot *p)
+/* The grid with the axes and their labels. */
+static void plot_put_axes(struct plot *p)
 {
     double tick = curve_tick(p->high - p->low, 5);
     unsigned n = (unsigned)lround((p->high - p->low) / tick);
     for (unsigned i = 0; i <= n; i++) {
-        double v = p->low + i * tick;
-        buf_printf(p->out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
-                   LEFT, WIDTH - RIGHT, y_of(p, v), y_of(p, v));
-        buf_printf(p->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 10,
-                   y_of(p, v) + 4);
-        put_number(p->out, v);
-        buf_append_str(p->out, "</text>\n");
+        double v = p->low + i * tick, y = plot_y(p, v);
+        buf_printf(p->out,
+                   "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                   "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+                   LEFT, WIDTH - RIGHT, y, y, LEFT - 10, y + 4,
+                   fabs(v) < 1e-12 ? 0 : round(v * 1e9) / 1e9);
     }
-}
-
-static void put_columns(struct plot *p)
-{
-    double tick = fmax(1, curve_tick(p->last - p->first, 8));
+    tick = fmax(1, curve_tick(p->last - p->first, 8));
     double from = ceil(p->first / tick) * tick;
-    unsigned n = from <= p->last ? 1 + (unsigned)((p->last - from) / tick) : 0;
+    n = from <= p->last ? 1 + (unsigned)((p->last - from) / tick) : 0;
     for (unsigned i = 0; i < n; i++) {
-        double v = from + i * tick;
-        buf_printf(p->out, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
-                   x_of(p, v), x_of(p, v), HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
-        buf_printf(p->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
-                   x_of(p, v), HEIGHT - BOTTOM + 20, v);
+        double v = from + i * tick, x = plot_x(p, v);
+        buf_printf(p->out,
+                   "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
+                   "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
+                   x, x, HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5, x, HEIGHT - BOTTOM + 20, v);
     }
     buf_printf(p->out, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", LEFT,
                WIDTH - RIGHT, HEIGHT - BOTTOM, HEIGHT - BOTTOM);
 }
 
-static void put_dots(struct plot *p)
+static int plot_put_points(struct plot *p)
 {
     const struct curve *c = p->curve;
     size_t every = (c->n + DOTS_MAX - 1) / DOTS_MAX;
     buf_append_str(p->out, "<g class=\"dots\">\n");
     for (size_t i = 0; i < c->n; i += every)
         buf_printf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"1.6\"/>\n",
-                   x_of(p, (double)c->points[i].episode), y_of(p, c->points[i].ret));
+                   plot_x(p, (double)c->points[i].episode), plot_y(p, c->points[i].ret));
     buf_append_str(p->out, "</g>\n");
-}
-
-static int put_mean(struct plot *p)
-{
-    const struct curve *c = p->curve;
+    if (c->n == 0)
+        return 0;
     _cleanup_free_ double *mean = curve_average(c->points, c->n, curve_window(c->n));
-    size_t every = (c->n + LINE_MAX_POINTS - 1) / LINE_MAX_POINTS;
     if (!mean)
         return -ENOMEM;
+    every = (c->n + LINE_MAX_POINTS - 1) / LINE_MAX_POINTS;
     buf_append_str(p->out, "<polyline class=\"mean\" points=\"");
     for (size_t i = 0; i < c->n; i += i + every < c->n || i + 1 == c->n ? every : c->n - 1 - i)
-        buf_printf(p->out, "%.1f,%.1f ", x_of(p, (double)c->points[i].episode), y_of(p, mean[i]));
+        buf_printf(p->out, "%.1f,%.1f ", plot_x(p, (double)c->points[i].episode),
+                   plot_y(p, mean[i]));
     buf_append_str(p->out, "\"/>\n");
     return 0;
-}
-
-static void put_best(struct plot *p)
-{
-    double y = y_of(p, p->curve->best);
-    if (!isfinite(p->curve->best))
-        return;
-    buf_printf(p->out, "<line class=\"best\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
-               WIDTH - RIGHT, y, y);
-    buf_printf(
-        p->out,
-        "<text class=\"bestname\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">best: %.4f</text>\n",
-        WIDTH - RIGHT, y - 7, p->curve->best);
-}
-
-static void put_words(struct plot *p)
-{
-    buf_printf(p->out, "<text class=\"title\" x=\"%d\" y=\"32\">", LEFT);
-    put_escaped(p->out, p->curve->title);
-    buf_append_str(p->out, "</text>\n");
-    buf_printf(
-        p->out,
-        "<text x=\"%d\" y=\"50\">return of each episode, and the mean of the last %zu</text>\n",
-        LEFT, curve_window(p->curve->n));
-    buf_printf(p->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">episode</text>\n",
-               (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14);
-    buf_printf(
-        p->out,
-        "<text transform=\"translate(18 %d) rotate(-90)\" text-anchor=\"middle\">return</text>\n",
-        (TOP + HEIGHT - BOTTOM) / 2);
 }
 
 int curve_svg(const struct curve *c, struct buf *out)
@@ -370,16 +285,29 @@ int curve_svg(const struct curve *c, struct buf *out)
     p.last = c->n ? (double)c->points[c->n - 1].episode : 1;
     buf_printf(out, HEAD, WIDTH, HEIGHT, WIDTH, HEIGHT);
     buf_append_str(out, "<title>");
-    put_escaped(out, c->title);
+    xml_append(out, c->title);
     buf_append_str(out, "</title>\n");
     buf_append_str(out, STYLE);
     buf_printf(out, "<rect class=\"paper\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", WIDTH, HEIGHT);
-    put_rows(&p);
-    put_columns(&p);
-    put_dots(&p);
-    int r = c->n ? put_mean(&p) : 0;
-    put_best(&p);
-    put_words(&p);
-    buf_append_str(out, "</svg>\n");
+    plot_put_axes(&p);
+    int r = plot_put_points(&p);
+    if (isfinite(c->best)) {
+        double y = plot_y(&p, c->best);
+        buf_printf(out,
+                   "<line class=\"best\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                   "<text class=\"bestname\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">"
+                   "best: %.4f</text>\n",
+                   LEFT, WIDTH - RIGHT, y, y, WIDTH - RIGHT, y - 7, c->best);
+    }
+    buf_printf(out, "<text class=\"title\" x=\"%d\" y=\"32\">", LEFT);
+    xml_append(out, c->title);
+    buf_printf(out,
+               "</text>\n<text x=\"%d\" y=\"50\">return of each episode, and the mean of the last "
+               "%zu</text>\n"
+               "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">episode</text>\n"
+               "<text transform=\"translate(18 %d) rotate(-90)\" text-anchor=\"middle\">return"
+               "</text>\n</svg>\n",
+               LEFT, curve_window(c->n), (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14,
+               (TOP + HEIGHT - BOTTOM) / 2);
     return r < 0 ? r : out->failed ? -ENOBUFS : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Tasks are evaluated side by side, one thread each; the agents of a task one after the other, so
- * that they share what its arena finds out.
+ * Tasks are evaluated in parallel, one thread each; the agents of a task one after the other, so
+ * that they share its arena and cache.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,11 +16,12 @@
 #include "train.h"
 #include "banned.h"
 
-#define BOOTSTRAP_SEED 1
+#define BOOTSTRAP_SEED  1
+#define BOOTSTRAP_DRAWS 2000
 
 enum { RETURN, PASS_RATE, SOLVED, CALLS, MEASURES };
 
-/* What was measured for one row, a number per episode that was played. */
+/* The measurements of one row, a number per episode that was played. */
 struct sample {
     double *values[MEASURES];
     size_t n;
@@ -31,10 +32,10 @@ struct evaluation {
     struct eval_row *rows;
     struct sample *samples; /* for each row of a task and an agent */
     pthread_mutex_t lock;
-    size_t next; /* task that nobody has taken yet */
+    size_t next; /* the first task that no thread has taken */
     int code;    /* the first error, which ends it */
     struct error error;
-    size_t unprepared; /* tasks that could not be made ready, */
+    size_t unprepared; /* tasks that could not be prepared, */
     struct error why;  /* and why the last of them could not */
 };
 
@@ -43,17 +44,42 @@ size_t eval_rows(const struct eval_options *o)
     return o->n_tasks * o->n_agents + (o->n_tasks > 1 ? o->n_agents : 0);
 }
 
-static int no_memory(struct error *err)
+static int double_compare(const void *a, const void *b)
 {
-    return error_set(err, ENOMEM, "no memory for the evaluation");
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static int sample_init(struct sample *s, size_t room)
+/* The bootstrap: means of values drawn with replacement; the interval is that of the middle 95 % of
+ * them. It assumes nothing about the distribution. */
+struct eval_stat eval_stat_of(const double *values, size_t n, uint64_t seed)
+{
+    struct dice dice;
+    double means[BOOTSTRAP_DRAWS], total = 0;
+    if (n == 0)
+        return (struct eval_stat){.mean = NAN, .low = NAN, .high = NAN};
+    dice_seed(&dice, seed);
+    for (size_t i = 0; i < BOOTSTRAP_DRAWS; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < n; k++)
+            sum += values[dice_below(&dice, n)];
+        means[i] = sum / (double)n;
+    }
+    qsort(means, BOOTSTRAP_DRAWS, sizeof *means, double_compare);
+    for (size_t i = 0; i < n; i++)
+        total += values[i];
+    return (struct eval_stat){.mean = total / (double)n,
+                              .low = means[BOOTSTRAP_DRAWS * 25 / 1000],
+                              .high = means[BOOTSTRAP_DRAWS - 1 - BOOTSTRAP_DRAWS * 25 / 1000],
+                              .n = n};
+}
+
+static int sample_init(struct sample *s, size_t room, struct error *err)
 {
     for (size_t i = 0; i < MEASURES; i++) {
         s->values[i] = calloc(room + 1, sizeof(double));
         if (!s->values[i])
-            return -ENOMEM;
+            return error_set(err, ENOMEM, "no memory for the evaluation");
     }
     return 0;
 }
@@ -64,16 +90,7 @@ static void sample_free(struct sample *s)
         free(s->values[i]);
 }
 
-static void sample_add(struct sample *s, const struct gym_episode *e)
-{
-    double rate = isnan(e->pass_rate) ? 0 : e->pass_rate;
-    s->values[RETURN][s->n] = e->total;
-    s->values[PASS_RATE][s->n] = rate;
-    s->values[SOLVED][s->n] = rate >= 1;
-    s->values[CALLS][s->n++] = e->calls;
-}
-
-static void sum_up(const struct sample *s, struct eval_row *row)
+static void row_set_stats(struct eval_row *row, const struct sample *s)
 {
     struct eval_stat *const stats[MEASURES] = {[RETURN] = &row->ret,
                                                [PASS_RATE] = &row->pass_rate,
@@ -83,143 +100,129 @@ static void sum_up(const struct sample *s, struct eval_row *row)
         *stats[i] = eval_stat_of(s->values[i], s->n, BOOTSTRAP_SEED);
 }
 
-/* An agent that learns begins with each seed anew, or all of them go by one checkpoint. */
-static int open_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+/* Opens an agent, and trains one that learns unless it has a checkpoint. */
+static int agent_open(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
                       uint64_t seed, struct policy **ret, uint64_t *ret_played, struct error *err)
 {
     const struct eval_options *o = v->options;
     struct policy_options with = o->policy;
     struct policy *p = NULL;
-    struct train_result learnt = {0};
+    struct train_result trained = {0};
     with.seed = seed;
-    pthread_mutex_lock(&v->lock); /* settings are not made for several threads */
+    pthread_mutex_lock(&v->lock); /* settings are for one thread at a time */
     int r = policy_open(k, env_task(e), &with, &p, err);
     pthread_mutex_unlock(&v->lock);
     if (r == 0 && k->learns && !with.checkpoint) {
         struct train_options t = {.episodes = o->episodes, .seed = seed, .no_search = true};
-        r = train(e, p, &t, NULL, &learnt, err);
-        *ret_played += learnt.played;
-        if (r == 0 && learnt.cancelled)
+        r = train(e, p, &t, NULL, &trained, err);
+        *ret_played += trained.played;
+        if (r == 0 && trained.cancelled)
             r = error_set(err, ECANCELED, "interrupted");
-        train_result_free(&learnt);
+        train_result_free(&trained);
     }
-    if (r < 0) {
+    if (r < 0)
         policy_free(p);
-        return r;
-    }
-    *ret = p;
-    return 0;
+    else
+        *ret = p;
+    return r;
 }
 
-/* One episode. What goes wrong in it is counted and told, and the next one is played. */
-static int play(struct evaluation *v, struct gym_env *e, struct policy *p, uint64_t seed,
-                struct sample *s, struct eval_row *row, struct error *err)
-{
-    struct gym_episode episode;
-    struct error why = {0};
-    int r = policy_play(p, e, seed, false, NULL, NULL, &episode, &why);
-    if (cancel_check(v->options->cancel, err) < 0)
-        return -ECANCELED;
-    if (r == 0)
-        sample_add(s, &episode);
-    else {
-        row->failed++;
-        snprintf(row->why, sizeof row->why, "%.*s", (int)sizeof row->why - 1, why.text);
-    }
-    return 0;
-}
-
-static int run_row(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
-                   struct sample *s, struct eval_row *row, struct error *err)
+/* An episode with each seed. One that fails is counted, and the next one is played. */
+static int agent_play(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+                      struct sample *s, struct eval_row *row, struct error *err)
 {
     struct policy *p = NULL;
-    bool anew = k->learns && !v->options->policy.checkpoint;
+    bool retrain = k->learns && !v->options->policy.checkpoint;
     int r = 0;
     for (uint64_t seed = 1; r == 0 && seed <= v->options->seeds; seed++) {
-        if (anew)
+        struct gym_episode episode;
+        struct error why = {0};
+        if (retrain)
             p = policy_free(p);
         if (!p)
-            r = open_agent(v, e, k, seed, &p, &row->played, err);
-        if (r == 0)
-            r = play(v, e, p, seed, s, row, err);
+            r = agent_open(v, e, k, seed, &p, &row->played, err);
+        if (r < 0)
+            break;
+        int played = policy_play(p, e, seed, false, NULL, NULL, &episode, &why);
+        r = cancel_check(v->options->cancel, err);
+        if (r == 0 && played < 0) {
+            row->failed++;
+            snprintf(row->why, sizeof row->why, "%.*s", (int)sizeof row->why - 1, why.text);
+        } else if (r == 0) {
+            double rate = isnan(episode.pass_rate) ? 0 : episode.pass_rate;
+            s->values[RETURN][s->n] = episode.total;
+            s->values[PASS_RATE][s->n] = rate;
+            s->values[SOLVED][s->n] = rate >= 1;
+            s->values[CALLS][s->n++] = episode.calls;
+        }
     }
     policy_free(p);
     return r;
 }
 
-static void begin_row(struct eval_row *row, const struct task *t, const struct policy_kind *k)
-{
-    *row = (struct eval_row){.agent = k->name};
-    memcpy(row->task, t->name, sizeof row->task);
-}
-
-/* The lock is held. */
-static void tell_row(struct evaluation *v, const struct eval_row *row)
-{
-    if (v->options->done)
-        v->options->done(v->options->data, row);
-}
-
-static int run_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
-                     struct sample *s, struct eval_row *row, struct error *err)
+static int eval_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+                      struct sample *s, struct eval_row *row, struct error *err)
 {
     const struct task *t = env_task(e);
     int r = 0;
-    begin_row(row, t, k);
     if (k->discrete && task_actions(t) == 0)
         snprintf(row->why, sizeof row->why, "the task has no patches to choose from");
     else
-        r = sample_init(s, v->options->seeds) < 0 ? no_memory(err) : run_row(v, e, k, s, row, err);
+        r = sample_init(s, v->options->seeds, err);
+    if (r == 0 && !row->why[0])
+        r = agent_play(v, e, k, s, row, err);
     if (r < 0)
         return r;
-    sum_up(s, row);
-    pthread_mutex_lock(&v->lock);
-    tell_row(v, row);
-    pthread_mutex_unlock(&v->lock);
+    row_set_stats(row, s);
+    LOCKED(&v->lock);
+    if (v->options->done)
+        v->options->done(v->options->data, row);
     return 0;
 }
 
-/* One task of many that is not in order here does not undo what the others have shown. */
-static void give_up(struct evaluation *v, size_t number, const struct error *why)
+/* A task that cannot be prepared fails its own rows, not the whole evaluation. */
+static void eval_fail_task(struct evaluation *v, size_t number, const struct error *why)
 {
     const struct eval_options *o = v->options;
-    pthread_mutex_lock(&v->lock);
+    LOCKED(&v->lock);
     v->unprepared++;
     v->why = *why;
     for (size_t i = 0; i < o->n_agents; i++) {
         struct eval_row *row = &v->rows[number * o->n_agents + i];
-        begin_row(row, o->tasks[number], o->agents[i]);
         row->failed = o->seeds;
         snprintf(row->why, sizeof row->why, "%.*s", (int)sizeof row->why - 1, why->text);
-        tell_row(v, row);
+        if (o->done)
+            o->done(o->data, row);
     }
-    pthread_mutex_unlock(&v->lock);
 }
 
-static int run_task(struct evaluation *v, size_t number, struct error *err)
+static int eval_task(struct evaluation *v, size_t number, struct error *err)
 {
     const struct eval_options *o = v->options;
+    size_t first = number * o->n_agents;
     struct gym_arena *arena = NULL;
     struct gym_env *env = NULL;
+    for (size_t i = 0; i < o->n_agents; i++) {
+        v->rows[first + i] = (struct eval_row){.agent = o->agents[i]->name};
+        memcpy(v->rows[first + i].task, o->tasks[number]->name, TASK_NAME_MAX);
+    }
     int r = arena_open(o->tasks[number], &o->arena, o->cancel, &arena, err);
     if (r < 0 && r != -ENOMEM && r != -ECANCELED) {
-        give_up(v, number, err);
+        eval_fail_task(v, number, err);
         return 0;
     }
     if (r == 0)
         r = env_open(arena, &env, err);
     if (r == 0)
         env_cancel_on(env, o->cancel);
-    for (size_t i = 0; r == 0 && i < o->n_agents; i++) {
-        size_t at = number * o->n_agents + i;
-        r = run_agent(v, env, o->agents[i], &v->samples[at], &v->rows[at], err);
-    }
+    for (size_t i = 0; r == 0 && i < o->n_agents; i++)
+        r = eval_agent(v, env, o->agents[i], &v->samples[first + i], &v->rows[first + i], err);
     env_close(env);
     arena_close(arena);
     return r;
 }
 
-static void *work(void *data)
+static void *eval_thread(void *data)
 {
     struct evaluation *v = data;
     for (;;) {
@@ -229,46 +232,41 @@ static void *work(void *data)
         pthread_mutex_unlock(&v->lock);
         if (mine >= v->options->n_tasks)
             return NULL;
-        int r = run_task(v, mine, &err);
-        pthread_mutex_lock(&v->lock);
+        int r = eval_task(v, mine, &err);
+        LOCKED(&v->lock);
         if (r < 0 && v->code == 0) {
             v->code = r;
             v->error = err;
         }
-        pthread_mutex_unlock(&v->lock);
     }
 }
 
-static size_t count_jobs(const struct eval_options *o)
+/* Runs on as many threads as there are jobs; this thread is one of them. */
+static void eval_run_threads(struct evaluation *v)
 {
     cpu_set_t set;
-    size_t jobs = o->jobs;
-    if (jobs == 0)
-        jobs = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
-    return jobs < o->n_tasks ? jobs : o->n_tasks;
-}
-
-/* This thread is one of them. */
-static void work_together(struct evaluation *v)
-{
-    size_t n = count_jobs(v->options), started = 0;
+    size_t n = v->options->jobs, started = 0;
+    if (n == 0)
+        n = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+    n = n < v->options->n_tasks ? n : v->options->n_tasks;
     pthread_t *threads = calloc(n + 1, sizeof *threads);
-    while (threads && started + 1 < n && pthread_create(&threads[started], NULL, work, v) == 0)
+    while (threads && started + 1 < n &&
+           pthread_create(&threads[started], NULL, eval_thread, v) == 0)
         started++;
-    work(v);
+    eval_thread(v);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     free(threads);
 }
 
-/* One agent over all tasks. */
-static int sum_up_agent(struct evaluation *v, size_t agent, struct error *err)
+/* The row of one agent over all tasks. */
+static int eval_sum_agent(struct evaluation *v, size_t agent, struct error *err)
 {
     const struct eval_options *o = v->options;
     struct eval_row *row = &v->rows[o->n_tasks * o->n_agents + agent];
     struct sample all = {0};
     *row = (struct eval_row){.task = "all", .agent = o->agents[agent]->name};
-    int r = sample_init(&all, o->n_tasks * o->seeds) < 0 ? no_memory(err) : 0;
+    int r = sample_init(&all, o->n_tasks * o->seeds, err);
     for (size_t t = 0; r == 0 && t < o->n_tasks; t++) {
         const struct sample *s = &v->samples[t * o->n_agents + agent];
         for (size_t i = 0; i < MEASURES && s->n; i++)
@@ -278,7 +276,7 @@ static int sum_up_agent(struct evaluation *v, size_t agent, struct error *err)
         row->played += v->rows[t * o->n_agents + agent].played;
     }
     if (r == 0)
-        sum_up(&all, row);
+        row_set_stats(row, &all);
     sample_free(&all);
     return r;
 }
@@ -291,8 +289,8 @@ int eval(const struct eval_options *o, struct eval_row *ret, struct error *err)
                            .lock = PTHREAD_MUTEX_INITIALIZER,
                            .samples = calloc(n + 1, sizeof *v.samples)};
     if (!v.samples)
-        return no_memory(err);
-    work_together(&v);
+        return error_set(err, ENOMEM, "no memory for the evaluation");
+    eval_run_threads(&v);
     if (v.code == 0 && v.unprepared == o->n_tasks) {
         v.code = -v.why.code;
         v.error = v.why;
@@ -300,53 +298,9 @@ int eval(const struct eval_options *o, struct eval_row *ret, struct error *err)
     if (v.code < 0 && err)
         *err = v.error;
     for (size_t i = 0; v.code == 0 && o->n_tasks > 1 && i < o->n_agents; i++)
-        v.code = sum_up_agent(&v, i, err);
+        v.code = eval_sum_agent(&v, i, err);
     for (size_t i = 0; i < n; i++)
         sample_free(&v.samples[i]);
     free(v.samples);
     return v.code;
-}
-
-/* Means and how sure they are: the bootstrap. The values are drawn from with replacement, again and
- * again, and the interval is that of the middle 95 % of the means. It assumes nothing about how
- * they are distributed. */
-
-#define DRAWS 2000
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double mean_of(const double *values, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += values[i];
-    return sum / (double)n;
-}
-
-static double drawn_mean(const double *values, size_t n, struct dice *dice)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += values[dice_below(dice, n)];
-    return sum / (double)n;
-}
-
-struct eval_stat eval_stat_of(const double *values, size_t n, uint64_t seed)
-{
-    struct dice dice;
-    double means[DRAWS];
-    if (n == 0)
-        return (struct eval_stat){.mean = NAN, .low = NAN, .high = NAN};
-    dice_seed(&dice, seed);
-    for (size_t i = 0; i < DRAWS; i++)
-        means[i] = drawn_mean(values, n, &dice);
-    qsort(means, DRAWS, sizeof *means, by_size);
-    return (struct eval_stat){.mean = mean_of(values, n),
-                              .low = means[DRAWS * 25 / 1000],
-                              .high = means[DRAWS - 1 - DRAWS * 25 / 1000],
-                              .n = n};
 }

@@ -1,4 +1,4 @@
-/* Vectors of features, each once, numbered in the order in which they came. */
+/* The table of qlearn, and the map of feature vectors that it and the search use. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +8,7 @@
 
 #include "policy.h"
 
+/* Vectors of features, each once, numbered in the order of their first appearance. */
 struct feature_map {
     size_t width; /* numbers in a vector, at least 1 */
     int64_t *keys;
@@ -39,21 +40,18 @@ const int64_t *feature_map_key(const struct feature_map *m, size_t number);
  *
  *     Q(s, a) ← Q(s, a) + α · (reward + γ · max Q(s', ·) − Q(s, a))
  *
- *     value   counts only what was tried: it can be had for sure. An agent that does not explore
- *             goes by it.
- *     hope    counts what was not tried as the best that there could be: all tests pass right after
- *             it, and the step costs what that action cost elsewhere. It never says less than what
- *             is true.
+ *     value   counts only what was tried, a lower bound. An agent that does not explore follows it.
+ *     hope    counts an untried action as the best that is possible: all tests pass right after it,
+ *             and it costs what it cost elsewhere. An upper bound.
  *
- * An agent that explores takes an action whose hope is more than the value of the state ("optimism
- * in the face of uncertainty"); where there is none, nothing is left to be found out from here.
- * Exploring by dice alone would practically never come upon three right patches out of ten; this
- * goes through what may still be better, and through nothing twice.
+ * An agent that explores takes an action whose hope exceeds the value of the state ("optimism in the
+ * face of uncertainty"); without such an action there is nothing left to find from here. Random
+ * exploration would hardly ever find three right patches out of ten; this visits what may still be
+ * better, and nothing twice.
  *
- * The first time, α is 1: there is nothing to average with. After an episode everything that was
- * ever experienced is replayed once, last first, so that what was found out reaches all states it
- * bears on. An action that leads back to its own state costs and gives nothing: it is never worth
- * taking.
+ * The first time, α is 1: there is nothing to average with. After an episode all experience is
+ * replayed once, last first, so that new results reach all states that depend on them. An action
+ * that leads back to its own state costs and gains nothing: it is never worth taking.
  */
 
 #define QTABLE_BYTES_MAX (256u << 20)
@@ -62,8 +60,8 @@ const int64_t *feature_map_key(const struct feature_map *m, size_t number);
 
 struct qtable_entry {
     double reward;
-    double value; /* NaN: nothing is known of what comes after it */
-    double hope;  /* minus infinity: it leads nowhere */
+    double value; /* NaN: unknown */
+    double hope;  /* minus infinity: it leads back to its state */
     int32_t next; /* a state, QTABLE_END or QTABLE_UNTRIED */
 };
 
@@ -120,6 +118,5 @@ void qtable_take_back(struct qtable *q, size_t state, size_t action, const struc
                       double price);
 void qtable_drop_states(struct qtable *q, size_t from);
 
-/* For loading: the price of an action, and then an entry, as they were. */
-void qtable_restore_price(struct qtable *q, size_t action, double price);
+/* For loading: an entry as it was saved. Prices are set before. */
 int qtable_restore(struct qtable *q, size_t state, size_t action, const struct qtable_entry *as);

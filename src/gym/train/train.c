@@ -1,3 +1,7 @@
+/*
+ * Training: episodes in a row. In the output folder are a checkpoint, from which training can
+ * continue, a table with a line per episode, and the learning curve.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,15 +33,10 @@ struct training {
     struct train_result result;
 };
 
-static void sequence_free(struct train_sequence *s)
-{
-    task_list_free(&s->actions);
-}
-
 void train_result_free(struct train_result *r)
 {
-    sequence_free(&r->greedy);
-    sequence_free(&r->best);
+    task_list_free(&r->greedy.actions);
+    task_list_free(&r->best.actions);
     free(r->points);
     *r = (struct train_result){0};
 }
@@ -51,7 +50,7 @@ char *train_actions_text(const struct train_sequence *s)
     return text ? strdup(text) : NULL;
 }
 
-static int path_of(const struct training *t, const char *name, char *path, struct error *err)
+static int out_path(const struct training *t, const char *name, char *path, struct error *err)
 {
     int n = snprintf(path, PATH_MAX, "%s/%s", t->options->out, name);
     return n < 0 || n >= PATH_MAX
@@ -59,35 +58,21 @@ static int path_of(const struct training *t, const char *name, char *path, struc
                : 0;
 }
 
-/* The folder, with those that it is in. */
-static int make_folder(const char *path, struct error *err)
-{
-    char part[PATH_MAX];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
-        return error_set(err, ENAMETOOLONG, "%s: the name is too long", path);
-    for (char *at = part + 1;; at++) {
-        char was = *at;
-        if (was && was != '/')
-            continue;
-        *at = 0;
-        if (mkdir(part, 0777) < 0 && errno != EEXIST)
-            return error_errno(err, errno, "cannot make the folder %s", part);
-        if (!was)
-            return 0;
-        *at = was;
-    }
-}
-
-static int begin_files(struct training *t, uint64_t done, struct error *err)
+/* Makes the output folder and begins the table, or resumes it after `done` episodes. */
+static int train_open_files(struct training *t, uint64_t done, struct error *err)
 {
     char path[PATH_MAX];
     if (!t->options->out)
         return 0;
-    int r = make_folder(t->options->out, err);
-    if (r == 0)
-        r = path_of(t, "episodes.csv", path, err);
+    int r = out_path(t, "episodes.csv", path, err);
     if (r < 0)
         return r;
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        *slash = 0;
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return error_errno(err, errno, "cannot make the folder %s", path);
+        *slash = '/';
+    }
     if (!t->options->resume)
         return train_table_begin(path, &t->table, err);
     r = train_table_resume(path, done, &t->table, &t->result.points, &t->result.n_points, err);
@@ -95,7 +80,7 @@ static int begin_files(struct training *t, uint64_t done, struct error *err)
     return r;
 }
 
-static int save(struct training *t, struct error *err)
+static int train_save(struct training *t, struct error *err)
 {
     char path[PATH_MAX];
     if (!t->options->out)
@@ -104,37 +89,17 @@ static int save(struct training *t, struct error *err)
         return error_errno(err, errno, "cannot write %s/episodes.csv", t->options->out);
     if (!t->policy->save)
         return 0;
-    int r = path_of(t, "checkpoint.json", path, err);
+    int r = out_path(t, "checkpoint.json", path, err);
     return r < 0 ? r : t->policy->save(t->policy, path, err);
 }
 
-static int keep_point(struct training *t, const struct train_point *p)
+static int train_play_one(struct training *t, struct error *err)
 {
-    struct train_result *r = &t->result;
-    if (r->n_points == t->room_points) {
-        size_t room = t->room_points ? 2 * t->room_points : 1024;
-        struct train_point *points = reallocarray(r->points, room, sizeof *points);
-        if (!points)
-            return -ENOMEM;
-        r->points = points;
-        t->room_points = room;
-    }
-    r->points[r->n_points++] = *p;
-    return 0;
-}
-
-static struct policy_progress progress_of(const struct policy *p)
-{
-    struct policy_progress now = {0};
-    if (p->progress)
-        p->progress(p, &now);
-    return now;
-}
-
-static int play_one(struct training *t, struct error *err)
-{
+    struct train_result *result = &t->result;
     struct gym_episode episode;
-    struct policy_progress before = progress_of(t->policy);
+    struct policy_progress before = {0};
+    if (t->policy->progress)
+        t->policy->progress(t->policy, &before);
     int r = policy_play(t->policy, t->env, t->options->seed + before.episodes, true, NULL, NULL,
                         &episode, err);
     if (r < 0)
@@ -145,37 +110,44 @@ static int play_one(struct training *t, struct error *err)
                             .epsilon = before.epsilon,
                             .calls = episode.calls,
                             .seconds = episode.seconds};
-    if (keep_point(t, &p) < 0)
-        return error_set(err, ENOMEM, "no memory");
+    if (result->n_points == t->room_points) {
+        size_t room = t->room_points ? 2 * t->room_points : 1024;
+        struct train_point *points = reallocarray(result->points, room, sizeof *points);
+        if (!points)
+            return error_set(err, ENOMEM, "no memory");
+        result->points = points;
+        t->room_points = room;
+    }
+    result->points[result->n_points++] = p;
     if (t->table)
         train_table_add(t->table, &p);
-    t->result.played++;
-    t->result.episodes = p.episode;
+    result->played++;
+    result->episodes = p.episode;
     if (t->sink && t->sink->episode)
         t->sink->episode(t->sink->data, &p);
     return 0;
 }
 
-/* To be told to end is no failure. */
-static int unless_cancelled(struct training *t, int r)
+/* Cancelling is not a failure. */
+static int train_note_cancel(struct training *t, int r)
 {
     t->result.cancelled |= r == -ECANCELED;
     return r == -ECANCELED ? 0 : r;
 }
 
-static int play_all(struct training *t, struct error *err)
+static int train_play_all(struct training *t, struct error *err)
 {
     uint64_t every = t->options->every ? t->options->every : TRAIN_EVERY;
     int64_t began = clock_now();
     int r = 0;
     while (r == 0 && t->result.episodes < t->options->episodes) {
-        r = play_one(t, err);
+        r = train_play_one(t, err);
         if (r == 0 && t->result.episodes % every == 0)
-            r = save(t, err);
+            r = train_save(t, err);
     }
     t->result.seconds = (double)(clock_now() - began) / (double)NS_PER_S;
-    r = unless_cancelled(t, r);
-    return r == 0 ? save(t, err) : r;
+    r = train_note_cancel(t, r);
+    return r == 0 ? train_save(t, err) : r;
 }
 
 struct labels {
@@ -184,7 +156,7 @@ struct labels {
     int error;
 };
 
-static void add_label(void *data, const struct gym_step *s)
+static void labels_add_step(void *data, const struct gym_step *s)
 {
     struct labels *l = data;
     char text[LABEL_MAX];
@@ -195,18 +167,18 @@ static void add_label(void *data, const struct gym_step *s)
         l->error = -ENOMEM;
 }
 
-static int play_greedy(struct training *t, struct error *err)
+static int train_play_greedy(struct training *t, struct error *err)
 {
     struct train_sequence *s = &t->result.greedy;
     struct labels labels = {.task = env_task(t->env), .into = &s->actions};
-    int r = policy_play(t->policy, t->env, t->options->seed, false, add_label, &labels, &s->episode,
-                        err);
+    int r = policy_play(t->policy, t->env, t->options->seed, false, labels_add_step, &labels,
+                        &s->episode, err);
     t->result.greedy_known = r == 0 && !labels.error;
     return r == 0 && labels.error ? error_set(err, ENOMEM, "no memory") : r;
 }
 
-/* What is best, where all sequences can be gone through. */
-static int find_best(struct training *t, struct error *err)
+/* The best sequence, if all can be tried. */
+static int train_find_best(struct training *t, struct error *err)
 {
     struct train_sequence *s = &t->result.best;
     struct search_result found = {0};
@@ -225,7 +197,7 @@ static int find_best(struct training *t, struct error *err)
     return r;
 }
 
-static int draw(struct training *t, struct error *err)
+static int train_draw(struct training *t, struct error *err)
 {
     char path[PATH_MAX], title[2 * TASK_NAME_MAX];
     _cleanup_buf_ struct buf svg = BUF_INIT(CURVE_MAX);
@@ -236,42 +208,38 @@ static int draw(struct training *t, struct error *err)
                       .points = t->result.points,
                       .n = t->result.n_points,
                       .best = t->result.best_known ? t->result.best.episode.total : NAN};
-    int r = path_of(t, "curve.svg", path, err);
+    int r = out_path(t, "curve.svg", path, err);
     if (r == 0 && curve_svg(&c, &svg) < 0)
         r = error_set(err, ENOMEM, "no memory for the curve");
     return r < 0 ? r : put_file(path, svg.data, svg.len, err);
-}
-
-static int run(struct training *t, struct error *err)
-{
-    t->result.episodes = progress_of(t->policy).episodes;
-    int r = begin_files(t, t->result.episodes, err);
-    if (r == 0)
-        r = play_all(t, err);
-    if (r == 0 && !t->result.cancelled)
-        r = unless_cancelled(t, play_greedy(t, err));
-    if (r == 0 && !t->result.cancelled && !t->options->no_search)
-        r = unless_cancelled(t, find_best(t, err));
-    return r == 0 ? draw(t, err) : r;
 }
 
 int train(struct gym_env *e, struct policy *p, const struct train_options *o,
           const struct train_sink *sink, struct train_result *ret, struct error *err)
 {
     struct training t = {.env = e, .policy = p, .options = o, .sink = sink};
+    struct policy_progress before = {0};
     if (o->episodes > TRAIN_EPISODES_MAX)
         return error_set(err, EINVAL, "at most %u episodes", TRAIN_EPISODES_MAX);
-    int r = run(&t, err);
+    if (p->progress)
+        p->progress(p, &before);
+    t.result.episodes = before.episodes;
+    int r = train_open_files(&t, before.episodes, err);
+    if (r == 0)
+        r = train_play_all(&t, err);
+    if (r == 0 && !t.result.cancelled)
+        r = train_note_cancel(&t, train_play_greedy(&t, err));
+    if (r == 0 && !t.result.cancelled && !o->no_search)
+        r = train_note_cancel(&t, train_find_best(&t, err));
+    if (r == 0)
+        r = train_draw(&t, err);
     cleanup_fclose(&t.table);
-    if (r < 0) {
+    if (r < 0)
         train_result_free(&t.result);
-        return r;
-    }
-    *ret = t.result;
-    return 0;
+    else
+        *ret = t.result;
+    return r;
 }
-
-#define LINE_MAX_BYTES 256
 
 int train_table_begin(const char *path, FILE **ret, struct error *err)
 {
@@ -289,22 +257,16 @@ void train_table_add(FILE *f, const struct train_point *p)
             p->calls, p->seconds, p->epsilon);
 }
 
-static bool parse_number(const char **at, double *ret)
-{
-    char *end;
-    double v = strtod(*at, &end);
-    bool good = end != *at && isfinite(v) && (*end == ',' || *end == '\n' || *end == 0);
-    *ret = v;
-    *at = *end == ',' ? end + 1 : end;
-    return good;
-}
-
 bool train_table_parse(const char *line, struct train_point *ret)
 {
     double v[6];
-    for (size_t i = 0; i < ARRAY_SIZE(v); i++)
-        if (!parse_number(&line, &v[i]))
+    for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+        char *end;
+        v[i] = strtod(line, &end);
+        if (end == line || !isfinite(v[i]) || (*end && *end != ',' && *end != '\n'))
             return false;
+        line = *end == ',' ? end + 1 : end;
+    }
     if (!(v[0] >= 1 && v[0] <= TRAIN_EPISODES_MAX) || !(v[3] >= 0 && v[3] <= 1e6) ||
         (*line && *line != '\n'))
         return false;
@@ -317,42 +279,26 @@ bool train_table_parse(const char *line, struct train_point *ret)
     return true;
 }
 
-/* Reads the lines of the first `keep` episodes, and says where they end. What stands behind (a run
- * that was killed wrote more episodes than its last checkpoint knows of) goes. */
-static long read_points(FILE *f, uint64_t keep, struct train_point *points, size_t *ret_n)
+/* Keeps the lines of the first `keep` episodes. The lines after them go: a run that was killed wrote
+ * more episodes than its last checkpoint has. Leaves the file where the next line goes. */
+static int table_skip(FILE *f, uint64_t keep, struct train_point *points, size_t *ret_n)
 {
-    char line[LINE_MAX_BYTES];
+    char line[256];
     long end = 0;
     size_t n = 0;
-    if (!fgets(line, sizeof line, f) || strcmp(line, TRAIN_TABLE_HEAD) != 0)
-        return 0;
-    for (end = ftell(f); n < keep && fgets(line, sizeof line, f); end = ftell(f)) {
-        bool follows = strchr(line, '\n') && train_table_parse(line, &points[n]) &&
-                       points[n].episode <= keep &&
-                       (n == 0 || points[n].episode == points[n - 1].episode + 1);
-        if (!follows)
-            break;
-        n++;
-    }
-    *ret_n = n;
-    return end;
-}
-
-/* Leaves the file where the next line goes. */
-static int go_on(FILE *f, uint64_t keep, struct train_point **ret_points, size_t *ret_n)
-{
-    size_t n = 0;
-    struct train_point *points = calloc(keep + 1, sizeof *points);
-    if (!points)
-        return -ENOMEM;
-    long end = read_points(f, keep, points, &n);
-    if (fseek(f, end, SEEK_SET) < 0 || ftruncate(fileno(f), end) < 0) {
-        free(points);
+    if (fgets(line, sizeof line, f) && strcmp(line, TRAIN_TABLE_HEAD) == 0)
+        for (end = ftell(f); n < keep && fgets(line, sizeof line, f); end = ftell(f)) {
+            bool follows = strchr(line, '\n') && train_table_parse(line, &points[n]) &&
+                           points[n].episode <= keep &&
+                           (n == 0 || points[n].episode == points[n - 1].episode + 1);
+            if (!follows)
+                break;
+            n++;
+        }
+    if (fseek(f, end, SEEK_SET) < 0 || ftruncate(fileno(f), end) < 0)
         return -errno;
-    }
     if (end == 0)
         fputs(TRAIN_TABLE_HEAD, f);
-    *ret_points = points;
     *ret_n = n;
     return 0;
 }
@@ -360,45 +306,32 @@ static int go_on(FILE *f, uint64_t keep, struct train_point **ret_points, size_t
 int train_table_resume(const char *path, uint64_t keep, FILE **ret, struct train_point **ret_points,
                        size_t *ret_n, struct error *err)
 {
-    FILE *f = fopen(path, "r+e");
+    _cleanup_fclose_ FILE *f = fopen(path, "r+e");
     if (!f && errno == ENOENT)
         return train_table_begin(path, ret, err);
     if (!f)
         return error_errno(err, errno, "cannot resume %s", path);
-    int r = go_on(f, keep, ret_points, ret_n);
-    if (r < 0) {
-        fclose(f);
+    _cleanup_free_ struct train_point *points = calloc(keep + 1, sizeof *points);
+    int r = points ? table_skip(f, keep, points, ret_n) : -ENOMEM;
+    if (r < 0)
         return error_errno(err, -r, "cannot resume %s", path);
-    }
-    *ret = f;
+    *ret_points = TAKE_PTR(points);
+    *ret = TAKE_PTR(f);
     return 0;
-}
-
-static int write_beside(const char *beside, const void *data, size_t n)
-{
-    _cleanup_fd_ int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return -errno;
-    int r = io_write_all(fd, data, n);
-    if (r == 0 && fsync(fd) < 0)
-        r = -errno;
-    return r;
 }
 
 int put_file(const char *path, const void *data, size_t n, struct error *err)
 {
-    _cleanup_free_ char *beside = NULL;
-    if (asprintf(&beside, "%s.%d.new", path, getpid()) < 0) {
-        beside = NULL;
+    _cleanup_free_ char *beside = str_printf("%s.%d.new", path, getpid());
+    if (!beside)
         return error_set(err, ENOMEM, "no memory");
-    }
-    unlink(beside); /* of a process of that number that was killed */
-    int r = write_beside(beside, data, n);
-    if (r == 0 && rename(beside, path) < 0)
+    unlink(beside); /* of a killed process with the same number */
+    _cleanup_fd_ int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int r = fd < 0 ? -errno : io_write_all(fd, data, n);
+    if (r == 0 && (fsync(fd) < 0 || rename(beside, path) < 0))
         r = -errno;
-    if (r < 0) {
-        unlink(beside);
-        return error_errno(err, -r, "cannot write %s", path);
-    }
-    return 0;
+    if (r == 0)
+        return 0;
+    unlink(beside);
+    return error_errno(err, -r, "cannot write %s", path);
 }

@@ -161,7 +161,7 @@ static void test_labels(void **state)
                  "apply fix-sign");
     expect_label(&t,
                  "{\"tool\": \"apply_diff\", \"diff\": \"--- a\\n+++ b\\n\", \"reverse\": true}",
-                 "take back fix-sign");
+                 "revert fix-sign");
     expect_label(&t, "{\"tool\": \"apply_diff\", \"diff\": \"x\"}", "apply a diff");
     expect_label(&t, "{\"tool\": \"run_tests\"}", "run tests");
     expect_label(&t, "{\"tool\": \"submit\"}", "submit");
