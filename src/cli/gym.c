@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "task_check.h"
 #include "gym.h"
 #include "import.h"
 #include "thread.h"

@@ -11,7 +11,7 @@
 #include "tool.h"
 #include "banned.h"
 
-struct wanted {
+struct arena_request {
     const char *tasks, *from, *repos, *image;
     json_int_t max_steps; /* 0: the task's */
     int cancel;
@@ -59,74 +59,55 @@ static int arena_set_flag(const char *name, json_t *value, bool *ret, struct err
     return 0;
 }
 
-static int arena_set_clock(json_t *value, enum gym_clock *ret, struct error *err)
+static int arena_set_option(struct arena_request *w, const char *name, json_t *value,
+                            struct error *err)
 {
-    const char *name = json_string_value(value);
-    if (!name || (strcmp(name, "wall") != 0 && strcmp(name, "virtual") != 0))
-        return error_set(err, EINVAL, "clock: is not one of wall|virtual");
-    *ret = *name == 'v' ? CLOCK_VIRTUAL : CLOCK_WALL;
-    return 0;
-}
-
-static int arena_set_pool(json_t *value, size_t *ret, struct error *err)
-{
-    json_int_t n = 0;
-    int r = arena_set_count("pool", value, 1024, &n, err);
-    if (r == 0)
-        *ret = (size_t)n;
-    return r;
-}
-
-static int arena_set_cache(json_t *value, bool *ret_no_cache, struct error *err)
-{
-    bool cache = true;
-    int r = arena_set_flag("cache", value, &cache, err);
-    if (r == 0)
-        *ret_no_cache = !cache;
-    return r;
-}
-
-/* A descriptor that is none would end it at once. */
-static int arena_set_cancel(json_t *value, int *ret, struct error *err)
-{
-    json_int_t n = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (n < 0 || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
-        return error_set(err, EINVAL, "cancel: is not an open descriptor");
-    *ret = (int)n;
-    return 0;
-}
-
-static int arena_set_option(struct wanted *w, const char *name, json_t *value, struct error *err)
-{
-    if (strcmp(name, "tasks") == 0)
-        return arena_set_text(name, value, &w->tasks, err);
-    if (strcmp(name, "from") == 0)
-        return arena_set_text(name, value, &w->from, err);
-    if (strcmp(name, "repos") == 0)
-        return arena_set_text(name, value, &w->repos, err);
-    if (strcmp(name, "image") == 0)
-        return arena_set_text(name, value, &w->image, err);
-    if (strcmp(name, "clock") == 0)
-        return arena_set_clock(value, &w->arena.clock, err);
-    if (strcmp(name, "cache") == 0)
-        return arena_set_cache(value, &w->arena.no_cache, err);
-    if (strcmp(name, "pool") == 0)
-        return arena_set_pool(value, &w->arena.pool, err);
+    const struct {
+        const char *name;
+        const char **text;
+    } texts[] = {
+        {"tasks", &w->tasks}, {"from", &w->from}, {"repos", &w->repos}, {"image", &w->image}};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        if (strcmp(name, texts[i].name) == 0)
+            return arena_set_text(name, value, texts[i].text, err);
+    if (strcmp(name, "clock") == 0) {
+        const char *clock = json_is_string(value) ? json_string_value(value) : "";
+        if (strcmp(clock, "wall") != 0 && strcmp(clock, "virtual") != 0)
+            return error_set(err, EINVAL, "clock: is not one of wall|virtual");
+        w->arena.clock = *clock == 'v' ? CLOCK_VIRTUAL : CLOCK_WALL;
+        return 0;
+    }
+    if (strcmp(name, "cache") == 0) {
+        bool cache = !w->arena.no_cache;
+        int r = arena_set_flag(name, value, &cache, err);
+        w->arena.no_cache = !cache;
+        return r;
+    }
+    if (strcmp(name, "pool") == 0) {
+        json_int_t n = (json_int_t)w->arena.pool;
+        int r = arena_set_count(name, value, 1024, &n, err);
+        w->arena.pool = (size_t)n;
+        return r;
+    }
     if (strcmp(name, "max_steps") == 0)
         return arena_set_count(name, value, 100000, &w->max_steps, err);
     if (strcmp(name, "cold") == 0)
         return arena_set_flag(name, value, &w->arena.cold, err);
-    if (strcmp(name, "cancel") == 0)
-        return arena_set_cancel(value, &w->cancel, err);
-    return error_set(
-        err, EINVAL,
-        "an arena has no option '%.100s'; it is tasks, from, repos, image, clock, cache, pool, "
-        "max_steps, cold "
-        "or cancel",
-        name);
+    if (strcmp(name, "cancel") == 0) {
+        /* anything but an open descriptor would cancel at once */
+        json_int_t n = json_is_integer(value) ? json_integer_value(value) : -1;
+        if (n < 0 || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
+            return error_set(err, EINVAL, "cancel: is not an open descriptor");
+        w->cancel = (int)n;
+        return 0;
+    }
+    return error_set(err, EINVAL,
+                     "an arena has no option '%.100s'; it is tasks, from, repos, image, clock, "
+                     "cache, pool, max_steps, cold or cancel",
+                     name);
 }
 
-static int arena_parse_options(json_t *options, struct wanted *w, struct error *err)
+static int arena_parse_options(json_t *options, struct arena_request *w, struct error *err)
 {
     const char *name;
     json_t *value;
@@ -140,13 +121,13 @@ static int arena_parse_options(json_t *options, struct wanted *w, struct error *
     return r;
 }
 
-/* Of what an import says the last is kept: why the one task that is wanted was left out. */
-static void arena_note(void *data, const char *text)
+/* Keeps the last line of an import: why the one requested task was skipped. */
+static void arena_keep_note(void *data, const char *text)
 {
     snprintf(data, ERROR_TEXT_MAX, "%s", text);
 }
 
-static int arena_import_task(const struct wanted *w, const char *name, struct task **ret,
+static int arena_import_task(const struct arena_request *w, const char *name, struct task **ret,
                              struct error *err)
 {
     struct task_set set = {0};
@@ -156,7 +137,7 @@ static int arena_import_task(const struct wanted *w, const char *name, struct ta
                                .image = w->image,
                                .only = name,
                                .cancel = w->cancel,
-                               .say = arena_note,
+                               .say = arena_keep_note,
                                .data = said};
     int r = task_import(&o, &set, err);
     if (r < 0)
@@ -171,38 +152,17 @@ static int arena_import_task(const struct wanted *w, const char *name, struct ta
     return r;
 }
 
-static int arena_find_task(const struct wanted *w, const char *name, struct task **ret,
+static int arena_find_task(const struct arena_request *w, const char *name, struct task **ret,
                            struct error *err)
 {
     _cleanup_task_ struct task *t = NULL;
     int r = w->from ? arena_import_task(w, name, &t, err) : task_find(w->tasks, name, &t, err);
     if (r == 0 && t && w->max_steps) {
         t->max_steps = (unsigned)w->max_steps;
-        r = task_finish(t, err); /* which gives it another name, too: it is another task */
+        r = task_finish(t, err); /* its digest changes, too: it is another task */
     }
     if (r == 0)
         *ret = TAKE_PTR(t);
-    return r;
-}
-
-static int arena_open_handle(const char *name, json_t *options, hutch_arena **ret,
-                             struct error *err)
-{
-    struct wanted w = {.cancel = -1};
-    hutch_arena *a = calloc(1, sizeof *a);
-    if (!a)
-        return error_set(err, ENOMEM, "no memory");
-    a->handle = handle_new(HANDLE_ARENA);
-    arena_ref(a);
-    int r = arena_parse_options(options, &w, err);
-    if (r == 0)
-        r = arena_find_task(&w, name, &a->task, err);
-    if (r == 0)
-        r = arena_open(a->task, &w.arena, w.cancel, &a->arena, err);
-    if (r < 0)
-        arena_unref(a);
-    else
-        *ret = a;
     return r;
 }
 
@@ -210,15 +170,30 @@ int hutch_arena_open(const char *task, const char *options, hutch_arena **ret,
                      struct hutch_error *err)
 {
     struct entry e;
+    struct arena_request w = {.cancel = -1};
     _cleanup_json_ json_t *object = NULL;
+    hutch_arena *a = NULL;
     entry_begin_plain(&e, err);
     int r = entry_need(&e, task, "task");
     if (r == 0)
         r = entry_need(&e, ret, "ret");
     if (r == 0)
         r = json_take_object("options", options, &object, &e.error);
+    if (r == 0 && !(a = calloc(1, sizeof *a)))
+        r = error_set(&e.error, ENOMEM, "no memory");
+    if (r < 0)
+        return entry_end(&e, r);
+    a->handle = handle_new(HANDLE_ARENA);
+    arena_ref(a);
+    r = arena_parse_options(object, &w, &e.error);
     if (r == 0)
-        r = arena_open_handle(task, object, ret, &e.error);
+        r = arena_find_task(&w, task, &a->task, &e.error);
+    if (r == 0)
+        r = arena_open(a->task, &w.arena, w.cancel, &a->arena, &e.error);
+    if (r < 0)
+        arena_unref(a);
+    else
+        *ret = a;
     return entry_end(&e, r);
 }
 
@@ -231,7 +206,17 @@ void hutch_arena_close(hutch_arena *a)
     entry_end(&e, 0);
 }
 
-static int tasks_list_imported(const struct wanted *w, json_t *list, struct error *err)
+/* A task as hutch_tasks() lists it. */
+static json_t *task_describe(const struct task *t)
+{
+    return json_pack("{s:s, s:s?, s:s?, s:s?, s:i, s:f, s:f, s:I, s:s, s:I}", "name", t->name,
+                     "title", t->title, "language", t->language, "instruction", t->instruction,
+                     "max_steps", (int)t->max_steps, "call_price", t->call_price, "second_price",
+                     t->second_price, "seed", (json_int_t)t->seed, "digest", t->digest, "patches",
+                     (json_int_t)t->n_patches);
+}
+
+static int tasks_list_imported(const struct arena_request *w, json_t *list, struct error *err)
 {
     struct task_set set = {0};
     struct import_options o = {
@@ -243,7 +228,7 @@ static int tasks_list_imported(const struct wanted *w, json_t *list, struct erro
     return r;
 }
 
-static int tasks_list(const struct wanted *w, json_t *list, struct error *err)
+static int tasks_list(const struct arena_request *w, json_t *list, struct error *err)
 {
     struct task_list names = {0};
     if (w->from)
@@ -262,7 +247,7 @@ static int tasks_list(const struct wanted *w, json_t *list, struct error *err)
 int hutch_tasks(const char *options, char **ret_list, struct hutch_error *err)
 {
     struct entry e;
-    struct wanted w = {.cancel = -1};
+    struct arena_request w = {.cancel = -1};
     _cleanup_json_ json_t *object = NULL;
     entry_begin_plain(&e, err);
     int r = entry_need(&e, ret_list, "ret_list");
@@ -281,64 +266,6 @@ int hutch_tasks(const char *options, char **ret_list, struct hutch_error *err)
     return entry_end(&e, r);
 }
 
-static json_t *arena_action_names(const struct task *t)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < task_actions(t); i++) {
-        char name[256];
-        task_action_name(t, i, name, sizeof name);
-        json_array_append_new(list, json_string(name));
-    }
-    return list;
-}
-
-/* The same as calls of tools: [{"tool", …input}, …]. */
-static json_t *arena_action_calls(const struct task *t)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < task_actions(t); i++) {
-        const char *tool;
-        json_t *input;
-        if (task_action(t, i, &tool, &input) < 0)
-            return list;
-        json_object_set_new(input, "tool", json_string(tool));
-        json_array_append_new(list, input);
-    }
-    return list;
-}
-
-/* The sizes of the features' ranges: see env_features. */
-static json_t *arena_feature_sizes(const hutch_arena *a)
-{
-    size_t n = task_features(a->task);
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
-        bool tests = i == a->task->n_patches;
-        json_array_append_new(
-            list, json_integer(tests ? (json_int_t)arena_expected(a->arena)->count + 2 : 2));
-    }
-    return list;
-}
-
-static json_t *arena_tool_names(void)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; TOOLS[i]; i++)
-        if (!(TOOLS[i]->flags & TOOL_HOST))
-            json_array_append_new(list, json_string(TOOLS[i]->name));
-    json_array_append_new(list, json_string("submit"));
-    return list;
-}
-
-json_t *task_describe(const struct task *t)
-{
-    return json_pack("{s:s, s:s?, s:s?, s:s?, s:i, s:f, s:f, s:I, s:s, s:I}", "name", t->name,
-                     "title", t->title, "language", t->language, "instruction", t->instruction,
-                     "max_steps", (int)t->max_steps, "call_price", t->call_price, "second_price",
-                     t->second_price, "seed", (json_int_t)t->seed, "digest", t->digest, "patches",
-                     (json_int_t)t->n_patches);
-}
-
 int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
 {
     struct entry e;
@@ -347,13 +274,32 @@ int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
         r = entry_need(&e, ret_info, "ret_info");
     if (r < 0)
         return entry_end(&e, r);
-    json_t *info = task_describe(a->task);
-    json_object_set_new(info, "actions", arena_action_names(a->task));
-    json_object_set_new(info, "calls", arena_action_calls(a->task));
-    json_object_set_new(info, "features", arena_feature_sizes(a));
-    json_object_set_new(info, "tools", arena_tool_names());
-    json_object_set_new(info, "expected",
-                        json_integer((json_int_t)arena_expected(a->arena)->count));
+    const struct task *t = a->task;
+    json_t *info = task_describe(t), *names = json_array(), *calls = json_array(),
+           *features = json_array(), *tools = json_array();
+    json_int_t expected = (json_int_t)arena_expected(a->arena)->count;
+    for (size_t i = 0; i < task_actions(t); i++) {
+        char name[256];
+        const char *tool;
+        json_t *input;
+        task_action_name(t, i, name, sizeof name);
+        json_array_append_new(names, json_string(name));
+        if (task_action(t, i, &tool, &input) < 0)
+            continue;
+        json_object_set_new(input, "tool", json_string(tool));
+        json_array_append_new(calls, input);
+    }
+    for (size_t i = 0; i < task_features(t); i++) /* the sizes of their ranges: see env_features */
+        json_array_append_new(features, json_integer(i == t->n_patches ? expected + 2 : 2));
+    for (size_t i = 0; TOOLS[i]; i++)
+        if (!(TOOLS[i]->flags & TOOL_HOST))
+            json_array_append_new(tools, json_string(TOOLS[i]->name));
+    json_array_append_new(tools, json_string("submit"));
+    json_object_set_new(info, "actions", names);
+    json_object_set_new(info, "calls", calls);
+    json_object_set_new(info, "features", features);
+    json_object_set_new(info, "tools", tools);
+    json_object_set_new(info, "expected", json_integer(expected));
     json_object_set_new(info, "clock",
                         json_string(arena_clock(a->arena) == CLOCK_VIRTUAL ? "virtual" : "wall"));
     return entry_end(&e, json_give(info, ret_info, &e.error));

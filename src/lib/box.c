@@ -1,5 +1,7 @@
-/* Boxes: opening, closing, tools. Commands are in exec.c, what became of the files in changes.c. */
+/* Boxes: opening, closing, tools, commands, and their files: changes, diff, apply, snapshots. */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +9,52 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "box.h"
+#include "entry.h"
 #include "exec_result.h"
 #include "git_box.h"
 #include "io.h"
-#include "entry.h"
-#include "lib_box.h"
 #include "option_json.h"
+#include "session.h"
+#include "thread.h"
 #include "tool.h"
+#include "tool_apply.h"
 #include "banned.h"
+
+#define DIFF_MAX  (256u << 20)
+#define WORDS_MAX 100000
+
+/*
+ * The library offers no tools that work on the host and so does not need libcurl. The linker takes
+ * from an archive only what is missing: with these rows it leaves the real ones out. Their flag
+ * keeps them out of every list.
+ */
+extern const struct tool TOOL_GIT_CLONE, TOOL_GIT_PUSH, TOOL_CREATE_PR;
+
+const struct tool TOOL_GIT_CLONE = {.name = "git_clone", .flags = TOOL_HOST};
+const struct tool TOOL_GIT_PUSH = {.name = "git_push", .flags = TOOL_HOST};
+const struct tool TOOL_CREATE_PR = {.name = "create_pr", .flags = TOOL_HOST};
+
+/* A call that runs in a box, for hutch_box_interrupt. */
+struct running {
+    int cancel; /* eventfd */
+    struct running *next;
+};
+
+struct hutch_box {
+    struct handle handle;
+    struct box *box;
+    struct tool_session *session;
+    pthread_mutex_t owner; /* of what box.h allows only one thread at a time */
+    pthread_mutex_t lock;  /* of the next two */
+    struct running *running;
+    bool closing;
+};
+
+struct hutch_snapshot {
+    struct handle handle;
+    struct snapshot *snapshot;
+};
 
 static void box_handle_free(hutch_box *b)
 {
@@ -25,7 +65,8 @@ static void box_handle_free(hutch_box *b)
     free(b);
 }
 
-int box_handle(struct box *box, hutch_box **ret, struct error *err)
+/* Makes a handle of the box, which it takes over whether it succeeds or not. */
+static int box_handle(struct box *box, hutch_box **ret, struct error *err)
 {
     hutch_box *b = calloc(1, sizeof *b);
     if (!b) {
@@ -44,54 +85,47 @@ int box_handle(struct box *box, hutch_box **ret, struct error *err)
     return r;
 }
 
-static int box_open_handle(const char *text, hutch_box **ret, struct error *err)
-{
-    _cleanup_json_ json_t *options = NULL;
-    _cleanup_json_ json_t *texts = json_array();
-    _cleanup_box_spec_ struct box_spec w;
-    struct box *box = NULL;
-    box_spec_init(&w, "");
-    int r = json_take_object("options", text, &options, err);
-    if (r == 0)
-        r = options_box(options, texts, &w, err);
-    if (r == 0)
-        r = box_spec_resolve(&w, err);
-    _cleanup_git_box_ struct git_box git = {0};
-    if (r == 0 && w.box.workspace && io_folder_with(w.box.workspace, ".git"))
-        git_box_prepare(&w.box, &git);
-    if (r == 0)
-        r = box_open(&w.box, &box, err);
-    if (r == 0)
-        r = git_box_install(&git, box, err);
-    if (r < 0)
-        box_close(box);
-    return r < 0 ? r : box_handle(box, ret, err);
-}
-
 int hutch_box_open(const char *options, hutch_box **ret, struct hutch_error *err)
 {
     struct entry e;
+    _cleanup_json_ json_t *object = NULL;
+    _cleanup_json_ json_t *texts = json_array();
+    _cleanup_box_spec_ struct box_spec w;
+    _cleanup_git_box_ struct git_box git = {0};
+    struct box *box = NULL;
     entry_begin_plain(&e, err);
+    box_spec_init(&w, "");
     int r = entry_need(&e, ret, "ret");
     if (r == 0)
-        r = box_open_handle(options, ret, &e.error);
+        r = json_take_object("options", options, &object, &e.error);
+    if (r == 0)
+        r = options_box(object, texts, &w, &e.error);
+    if (r == 0)
+        r = box_spec_resolve(&w, &e.error);
+    if (r == 0 && w.box.workspace && io_folder_with(w.box.workspace, ".git"))
+        git_box_prepare(&w.box, &git);
+    if (r == 0)
+        r = box_open(&w.box, &box, &e.error);
+    if (r == 0)
+        r = git_box_install(&git, box, &e.error);
+    if (r == 0)
+        r = box_handle(TAKE_PTR(box), ret, &e.error);
+    box_close(box);
     return entry_end(&e, r);
 }
 
-/* The lock is held. */
-static void box_interrupt_all(hutch_box *b)
+/* Interrupts all calls of the box, and if it is closing later ones, too. */
+static void box_interrupt(hutch_box *b, bool closing)
 {
+    LOCKED(&b->lock);
+    b->closing |= closing;
     for (struct running *one = b->running; one; one = one->next)
         eventfd_write(one->cancel, 1);
 }
 
 static void box_end_calls(void *handle)
 {
-    hutch_box *b = handle;
-    pthread_mutex_lock(&b->lock);
-    b->closing = true;
-    box_interrupt_all(b);
-    pthread_mutex_unlock(&b->lock);
+    box_interrupt(handle, true);
 }
 
 void hutch_box_close(hutch_box *b)
@@ -103,7 +137,8 @@ void hutch_box_close(hutch_box *b)
     entry_end(&e, 0);
 }
 
-int running_begin(hutch_box *b, struct running *r, struct error *err)
+/* Around calls that take long: hutch_box_interrupt makes r->cancel readable. */
+static int running_begin(hutch_box *b, struct running *r, struct error *err)
 {
     r->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->cancel < 0)
@@ -117,7 +152,7 @@ int running_begin(hutch_box *b, struct running *r, struct error *err)
     return 0;
 }
 
-void running_end(hutch_box *b, struct running *r)
+static void running_end(hutch_box *b, struct running *r)
 {
     pthread_mutex_lock(&b->lock);
     struct running **at = &b->running;
@@ -132,36 +167,18 @@ int hutch_box_interrupt(hutch_box *b, struct hutch_error *err)
 {
     struct entry e;
     int r = entry_begin(&e, b, HANDLE_BOX, err);
-    if (r < 0)
-        return entry_end(&e, r);
-    pthread_mutex_lock(&b->lock);
-    box_interrupt_all(b);
-    pthread_mutex_unlock(&b->lock);
-    return entry_end(&e, 0);
-}
-
-static int box_call_tool(hutch_box *b, const char *name, json_t *input, char **ret,
-                         struct error *err)
-{
-    struct running running;
-    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
-    int r = running_begin(b, &running, err);
-    if (r < 0)
-        return r;
-    struct tool_request q = {.name = name, .input = input, .cancel = running.cancel};
-    r = tool_call(b->session, &q, &result);
-    running_end(b, &running);
-    if (r == -ENOENT)
-        return error_set(err, ENOENT, "there is no tool '%.100s'; hutch_tools() lists all", name);
-    return json_give(tool_result_json(&result), ret,
-                     err); /* wrong input is a failed call, told by the result */
+    if (r == 0)
+        box_interrupt(b, false);
+    return entry_end(&e, r);
 }
 
 int hutch_box_tool(hutch_box *b, const char *name, const char *input, char **ret_result,
                    struct hutch_error *err)
 {
     struct entry e;
+    struct running running;
     _cleanup_json_ json_t *object = NULL;
+    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     int r = entry_begin(&e, b, HANDLE_BOX, err);
     if (r == 0)
         r = entry_need(&e, name, "name");
@@ -170,7 +187,16 @@ int hutch_box_tool(hutch_box *b, const char *name, const char *input, char **ret
     if (r == 0)
         r = json_take_object("input", input, &object, &e.error);
     if (r == 0)
-        r = box_call_tool(b, name, object, ret_result, &e.error);
+        r = running_begin(b, &running, &e.error);
+    if (r < 0)
+        return entry_end(&e, r);
+    struct tool_request q = {.name = name, .input = object, .cancel = running.cancel};
+    r = tool_call(b->session, &q, &result);
+    running_end(b, &running);
+    if (r == -ENOENT)
+        error_set(&e.error, ENOENT, "there is no tool '%.100s'; hutch_tools() lists all", name);
+    else /* wrong input is a failed call, which the result says */
+        r = json_give(tool_result_json(&result), ret_result, &e.error);
     return entry_end(&e, r);
 }
 
@@ -188,67 +214,39 @@ int hutch_tools(char **ret_list, struct hutch_error *err)
     return entry_end(&e, json_give(list, ret_list, &e.error));
 }
 
-#define WORDS_MAX 100000
-
-/* The command as a list of words; they belong to the JSON, the list is to be freed. */
-static int exec_parse_words(json_t *command, char ***ret, struct error *err)
+/* The command's words, as a list to be freed; the words belong to the JSON. */
+static int exec_parse_command(json_t *command, char ***ret, struct error *err)
 {
-    size_t n = json_array_size(command);
+    bool shell = json_is_string(command);
+    size_t n = shell ? 3 : json_array_size(command);
+    if (!shell && !json_is_array(command))
+        return error_set(err, EINVAL, "'command' is neither a list of words nor a string");
     if (n == 0 || n > WORDS_MAX)
         return error_set(err, EINVAL, "'command' has %s words", n ? "too many" : "no");
-    _cleanup_free_ char **words = calloc(n + 1, sizeof *words);
+    _cleanup_free_ const char **words = calloc(n + 1, sizeof *words);
     if (!words)
         return error_set(err, ENOMEM, "no memory");
-    for (size_t i = 0; i < n; i++) {
-        words[i] = (char *)json_string_value(json_array_get(command, i));
+    if (shell)
+        memcpy(words, (const char *[]){"sh", "-c", json_string_value(command)}, 3 * sizeof *words);
+    for (size_t i = 0; !shell && i < n; i++) {
+        words[i] = json_string_value(json_array_get(command, i));
         if (!words[i])
             return error_set(err, EINVAL, "'command': word %zu is not a string", i);
     }
-    *ret = TAKE_PTR(words);
+    *ret = (char **)TAKE_PTR(words);
     return 0;
 }
 
-static int exec_parse_command(json_t *command, char ***ret, struct error *err)
-{
-    if (json_is_array(command))
-        return exec_parse_words(command, ret, err);
-    if (!json_is_string(command))
-        return error_set(err, EINVAL, "'command' is neither a list of words nor a string");
-    const char *const words[] = {"sh", "-c", json_string_value(command), NULL};
-    *ret = malloc(sizeof words);
-    if (!*ret)
-        return error_set(err, ENOMEM, "no memory");
-    memcpy(*ret, words, sizeof words);
-    return 0;
-}
-
-/* A descriptor to read the input from, or -1. The box never has it: what is read there is passed on
- * by a pipe. */
-static int exec_open_input(const struct exec_options *o, int *ret_fd, struct error *err)
-{
-    if (!o->input)
-        return 0;
-    _cleanup_fd_ int fd = memfd_create("hutch-input", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_errno(err, errno, "cannot keep the command's input");
-    int r = io_write_all(fd, o->input, o->n_input);
-    if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-        r = -errno;
-    if (r < 0)
-        return error_errno(err, -r, "cannot keep the command's input");
-    *ret_fd = TAKE_FD(fd);
-    return 0;
-}
-
+/* The box never gets the descriptor of the input: a pipe passes it on. */
 static int exec_run(hutch_box *b, char **argv, const struct exec_options *o, struct box_result *ret,
                     struct error *err)
 {
     char *env[BOX_ENV_MAX + 1] = {0};
     struct running running;
-    _cleanup_fd_ int input = -1;
-    int r = exec_open_input(o, &input, err);
-    if (r == 0)
-        r = running_begin(b, &running, err);
+    _cleanup_fd_ int input = o->input ? io_memory_file(o->input, o->n_input) : -1;
+    if (o->input && input < 0)
+        return error_errno(err, -input, "cannot keep the command's input");
+    int r = running_begin(b, &running, err);
     if (r < 0)
         return r;
     memcpy(env, o->spec.box.env, o->spec.box.n_env * sizeof *env);
@@ -267,39 +265,208 @@ static int exec_run(hutch_box *b, char **argv, const struct exec_options *o, str
     return r;
 }
 
-static int exec_in_box(hutch_box *b, const char *command_text, const char *options_text, char **ret,
-                       struct error *err)
-{
-    struct exec_options o;
-    _cleanup_json_ json_t *command = NULL, *options = NULL;
-    _cleanup_json_ json_t *texts = json_array();
-    _cleanup_free_ char **argv = NULL;
-    struct box_result result = {0};
-    int r = json_take("command", command_text, &command, err);
-    if (r == 0)
-        r = exec_parse_command(command, &argv, err);
-    if (r == 0)
-        r = json_take_object("options", options_text, &options, err);
-    if (r == 0)
-        r = options_exec(options, texts, &o, err);
-    if (r == 0)
-        r = exec_run(b, argv, &o, &result, err);
-    if (r == 0)
-        r = json_give(exec_result_json(&result, NULL), ret, err);
-    box_result_free(&result);
-    return r;
-}
-
 int hutch_box_exec(hutch_box *b, const char *command, const char *options, char **ret_result,
                    struct hutch_error *err)
 {
     struct entry e;
+    struct exec_options o;
+    _cleanup_json_ json_t *words = NULL, *object = NULL;
+    _cleanup_json_ json_t *texts = json_array();
+    _cleanup_free_ char **argv = NULL;
+    struct box_result result = {0};
     int r = entry_begin(&e, b, HANDLE_BOX, err);
     if (r == 0)
         r = entry_need(&e, command, "command");
     if (r == 0)
         r = entry_need(&e, ret_result, "ret_result");
     if (r == 0)
-        r = exec_in_box(b, command, options, ret_result, &e.error);
+        r = json_take("command", command, &words, &e.error);
+    if (r == 0)
+        r = exec_parse_command(words, &argv, &e.error);
+    if (r == 0)
+        r = json_take_object("options", options, &object, &e.error);
+    if (r == 0)
+        r = options_exec(object, texts, &o, &e.error);
+    if (r == 0)
+        r = exec_run(b, argv, &o, &result, &e.error);
+    if (r == 0)
+        r = json_give(exec_result_json(&result, NULL), ret_result, &e.error);
+    box_result_free(&result);
     return entry_end(&e, r);
+}
+
+/* The beginning of every call here: the owner's lock is held if it succeeds. */
+static int changes_begin(struct entry *e, hutch_box *b, const void *ret, const char *name,
+                         struct hutch_error *out)
+{
+    int r = entry_begin(e, b, HANDLE_BOX, out);
+    if (r == 0)
+        r = entry_need(e, ret, name);
+    if (r == 0)
+        pthread_mutex_lock(&b->owner);
+    return r;
+}
+
+static int changes_end(struct entry *e, hutch_box *b, int r)
+{
+    pthread_mutex_unlock(&b->owner);
+    return entry_end(e, r);
+}
+
+int hutch_box_changes(hutch_box *b, char **ret_list, struct hutch_error *err)
+{
+    struct entry e;
+    struct box_changes changes = {0};
+    int r = changes_begin(&e, b, ret_list, "ret_list", err);
+    if (r < 0)
+        return entry_end(&e, r);
+    r = box_changes(b->box, &changes, &e.error);
+    if (r == 0)
+        r = json_give(changes_json(&changes), ret_list, &e.error);
+    box_changes_free(&changes);
+    return changes_end(&e, b, r);
+}
+
+/* The file in memory takes DIFF_MAX bytes and not one more. */
+static int changes_diff(hutch_box *b, char **ret, size_t *ret_size, struct error *err)
+{
+    _cleanup_fd_ int fd = memfd_create("hutch-diff", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, DIFF_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        return error_errno(err, errno, "cannot keep the diff");
+    int r = box_diff(b->box, false, fd, err);
+    if (r == -EPERM) /* from the seal */
+        return error_set(err, EFBIG, "the diff is larger than %u MiB; ask for the changes instead",
+                         DIFF_MAX >> 20);
+    if (r < 0)
+        return r;
+    off_t size = lseek(fd, 0, SEEK_CUR);
+    _cleanup_free_ char *bytes = size < 0 ? NULL : malloc((size_t)size + 1);
+    if (!bytes)
+        return error_set(err, ENOMEM, "no memory for the diff");
+    ssize_t n = io_read_at(fd, bytes, (size_t)size, 0);
+    if (n != size)
+        return error_errno(err, n < 0 ? (int)-n : EIO, "cannot read the diff");
+    bytes[size] = 0;
+    *ret_size = (size_t)size;
+    *ret = TAKE_PTR(bytes);
+    return 0;
+}
+
+int hutch_box_diff(hutch_box *b, char **ret_diff, size_t *ret_size, struct hutch_error *err)
+{
+    struct entry e;
+    size_t size = 0;
+    int r = changes_begin(&e, b, ret_diff, "ret_diff", err);
+    if (r < 0)
+        return entry_end(&e, r);
+    r = changes_diff(b, ret_diff, &size, &e.error);
+    if (r == 0 && ret_size)
+        *ret_size = size;
+    return changes_end(&e, b, r);
+}
+
+struct applied {
+    json_int_t done;
+    json_t *conflicts, *refused, *notes;
+};
+
+static void changes_note(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct applied *a = data;
+    a->done += outcome == APPLY_DONE || outcome == APPLY_MERGED;
+    if (outcome != APPLY_CONFLICT && outcome != APPLY_REFUSED)
+        return;
+    bool conflict = outcome == APPLY_CONFLICT;
+    const char *text = why        ? why
+                       : conflict ? "it changed in your folder since the box read it"
+                                  : "refused";
+    json_array_append_new(
+        conflict ? a->conflicts : a->refused,
+        json_pack("{s:o, s:s}", "path", text_json(path, strlen(path)), "why", text));
+}
+
+static void changes_note_line(void *data, const char *line)
+{
+    struct applied *a = data;
+    json_array_append_new(a->notes, text_json(line, strlen(line)));
+}
+
+int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err)
+{
+    struct entry e;
+    int r = changes_begin(&e, b, ret_report, "ret_report", err);
+    if (r < 0)
+        return entry_end(&e, r);
+    struct applied a = {.conflicts = json_array(), .refused = json_array(), .notes = json_array()};
+    const struct tool_apply_options how = {
+        .report = {.say = changes_note, .data = &a}, .note = changes_note_line, .data = &a};
+    r = tool_apply(b->box, &how, &e.error);
+    json_t *report = json_pack("{s:I, s:o, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts,
+                               "refused", a.refused, "notes", a.notes);
+    if (r >= 0)
+        r = json_give(report, ret_report, &e.error);
+    else
+        json_decref(report);
+    return changes_end(&e, b, r);
+}
+
+int hutch_box_snapshot(hutch_box *b, hutch_snapshot **ret, struct hutch_error *err)
+{
+    struct entry e;
+    int r = changes_begin(&e, b, ret, "ret", err);
+    if (r < 0)
+        return entry_end(&e, r);
+    _cleanup_free_ hutch_snapshot *s = calloc(1, sizeof *s);
+    if (s) {
+        s->handle = handle_new(HANDLE_SNAPSHOT);
+        r = box_snapshot(b->box, &s->snapshot, &e.error);
+    } else {
+        r = error_set(&e.error, ENOMEM, "no memory");
+    }
+    if (r == 0)
+        *ret = TAKE_PTR(s);
+    return changes_end(&e, b, r);
+}
+
+void hutch_snapshot_free(hutch_snapshot *s)
+{
+    struct entry e;
+    entry_begin_plain(&e, NULL);
+    if (handle_close(s, HANDLE_SNAPSHOT, NULL)) {
+        snapshot_free(s->snapshot);
+        free(s);
+    }
+    entry_end(&e, 0);
+}
+
+static int snapshot_fork(struct snapshot *s, hutch_box **ret, struct error *err)
+{
+    struct box *box = NULL;
+    int r = box_fork(s, &box, err);
+    return r < 0 ? r : box_handle(box, ret, err);
+}
+
+int hutch_snapshot_fork(hutch_snapshot *s, hutch_box **ret, struct hutch_error *err)
+{
+    struct entry e;
+    int r = entry_begin(&e, s, HANDLE_SNAPSHOT, err);
+    if (r == 0)
+        r = entry_need(&e, ret, "ret");
+    if (r == 0)
+        r = snapshot_fork(s->snapshot, ret, &e.error);
+    return entry_end(&e, r);
+}
+
+int hutch_box_fork(hutch_box *b, hutch_box **ret, struct hutch_error *err)
+{
+    struct entry e;
+    struct snapshot *s = NULL;
+    int r = changes_begin(&e, b, ret, "ret", err);
+    if (r < 0)
+        return entry_end(&e, r);
+    r = box_snapshot(b->box, &s, &e.error);
+    if (r == 0)
+        r = snapshot_fork(s, ret, &e.error);
+    snapshot_free(s);
+    return changes_end(&e, b, r);
 }

@@ -1,4 +1,7 @@
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +11,8 @@
 
 #include "entry.h"
 #include "hutch.h"
+#include "io.h"
+#include "libexec.h"
 #include "banned.h"
 
 const char *hutch_version(void)
@@ -66,47 +71,6 @@ bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *h
     return first;
 }
 
-/* True if it is open: then it stays so until handle_leave. */
-static bool handle_enter(struct handle *h, enum handle_kind kind)
-{
-    pthread_mutex_lock(&h->lock);
-    bool open = h->kind == (uint32_t)kind;
-    h->users += open;
-    pthread_mutex_unlock(&h->lock);
-    return open;
-}
-
-/* With the lock given back the handle may be gone. */
-static void handle_leave(struct handle *h)
-{
-    pthread_mutex_lock(&h->lock);
-    if (--h->users == 0)
-        pthread_cond_broadcast(&h->left);
-    pthread_mutex_unlock(&h->lock);
-}
-
-static void sigpipe_block(struct entry *e)
-{
-    sigset_t pipe, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    e->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe, &e->mask);
-}
-
-/* One that came meanwhile was ours: a write of this thread raises it on this thread. */
-static void sigpipe_restore(struct entry *e)
-{
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    while (!e->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 &&
-           errno == EINTR)
-        ;
-    pthread_sigmask(SIG_SETMASK, &e->mask, NULL);
-}
-
 void entry_begin_plain(struct entry *e, struct hutch_error *out)
 {
     e->error.code = 0;
@@ -115,7 +79,7 @@ void entry_begin_plain(struct entry *e, struct hutch_error *out)
     e->out = out;
     e->locale =
         uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
-    sigpipe_block(e);
+    sigpipe_block(&e->mask);
 }
 
 int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hutch_error *out)
@@ -131,7 +95,11 @@ int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hut
             &e->error, ECHILD,
             "this %s belongs to process %d, of which this one is a fork; open one here",
             handle_kind_name(kind), (int)h->owner);
-    if (!handle_enter(h, kind))
+    pthread_mutex_lock(&h->lock);
+    bool open = h->kind == (uint32_t)kind; /* then it stays so until entry_end */
+    h->users += open;
+    pthread_mutex_unlock(&h->lock);
+    if (!open)
         return error_set(&e->error, EINVAL, "this is not an open %s", handle_kind_name(kind));
     e->handle = h;
     return 0;
@@ -144,9 +112,13 @@ int entry_need(struct entry *e, const void *argument, const char *name)
 
 int entry_end(struct entry *e, int r)
 {
-    if (e->handle)
-        handle_leave(e->handle);
-    sigpipe_restore(e);
+    if (e->handle) {
+        pthread_mutex_lock(&e->handle->lock);
+        if (--e->handle->users == 0)
+            pthread_cond_broadcast(&e->handle->left);
+        pthread_mutex_unlock(&e->handle->lock); /* from here on the handle may be gone */
+    }
+    sigpipe_restore(&e->mask);
     uselocale(e->locale);
     if (!e->out)
         return r;
@@ -193,5 +165,39 @@ int json_give(json_t *value, char **ret_text, struct error *err)
     if (!text)
         return error_set(err, ENOMEM, "no memory for the result");
     *ret_text = text;
+    return 0;
+}
+
+/*
+ * Where hutch's programs are when the main program is not hutch: beside the library in a build
+ * folder, in libexec/hutch of the same prefix when installed (with or without a folder for the
+ * architecture between), or where $HUTCH_LIBEXEC says. They start as process 1 of a box with the
+ * program's rights, so a setuid program ignores the variable.
+ */
+int libexec_folders(char folders[LIBEXEC_FOLDERS_MAX][LIBEXEC_PATH_MAX], size_t *ret_count,
+                    struct error *err)
+{
+    const char *given = secure_getenv("HUTCH_LIBEXEC");
+    if (given && given[0] == '/') {
+        snprintf(folders[0], LIBEXEC_PATH_MAX, "%s", given);
+        *ret_count = 1;
+        return 0;
+    }
+    /* the loader made the path absolute: the program may have changed its folder since */
+    Dl_info info;
+    struct link_map *map = NULL;
+    char origin[3 * PATH_MAX], named[4 * PATH_MAX], real[PATH_MAX];
+    if (!dladdr1((const void *)hutch_version, &info, (void **)&map, RTLD_DL_LINKMAP) ||
+        dlinfo(map, RTLD_DI_ORIGIN, origin) != 0)
+        return error_errno(err, ENOENT, "cannot find out where libhutch is installed");
+    const char *slash = strrchr(info.dli_fname, '/');
+    snprintf(named, sizeof named, "%s/%s", origin, slash ? slash + 1 : info.dli_fname);
+    if (!realpath(named, real))
+        return error_errno(err, errno, "cannot find out where libhutch is installed");
+    *strrchr(real, '/') = 0;
+    snprintf(folders[0], LIBEXEC_PATH_MAX, "%s", real);
+    snprintf(folders[1], LIBEXEC_PATH_MAX, "%.*s/../libexec/hutch", PATH_MAX, folders[0]);
+    snprintf(folders[2], LIBEXEC_PATH_MAX, "%.*s/../../libexec/hutch", PATH_MAX, folders[0]);
+    *ret_count = 3;
     return 0;
 }

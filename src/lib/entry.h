@@ -1,10 +1,10 @@
 /*
  * The way into the library and out again; every function of hutch.h that can fail goes through it.
  *
- * We are guests in somebody else's process. On the way in: is this a handle of ours, of this kind,
- * of this process (a fork of it has copies of all handles, which must not touch what belongs to its
- * parent)? No SIGPIPE may reach the program because a command did not read its input. On the way
- * out the error goes to the caller, and the signal mask is as it was.
+ * The process belongs to another program. On the way in, the handle is checked: it must be ours, of
+ * this kind and of this process (a fork has copies of all handles, which must not touch what belongs
+ * to the parent). SIGPIPE is blocked, so that a command that does not read its input does not end
+ * the program. On the way out the error goes to the caller, and the signal mask is restored.
  */
 #pragma once
 
@@ -38,9 +38,8 @@ struct handle {
 
 struct handle handle_new(enum handle_kind kind);
 
-/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as
- * closed, and nobody uses it any more: calls that are under way are interrupted (NULL: they are
- * soon over) and waited for. */
+/* Marks a handle as closed, if it is an open one of this process; then no call uses it any more:
+ * calls under way are interrupted (NULL: they end soon) and waited for. */
 bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *handle));
 
 struct entry {
@@ -48,7 +47,6 @@ struct entry {
     struct handle *handle; /* that is used by the call; NULL: none */
     struct hutch_error *out;
     sigset_t mask;
-    bool was_pending; /* a SIGPIPE that is not of our making */
     locale_t locale;
 };
 

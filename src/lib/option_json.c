@@ -126,32 +126,24 @@ int options_box(json_t *options, json_t *texts, struct box_spec *w, struct error
     return r;
 }
 
-static int exec_set_cwd(struct exec_options *o, json_t *value, struct error *err)
-{
-    const char *cwd = json_string_value(value);
-    if (!cwd || cwd[0] != '/')
-        return error_set(err, EINVAL, "cwd: '%s' is not an absolute path in the box",
-                         cwd ? cwd : "");
-    o->cwd = cwd;
-    return 0;
-}
-
-static int exec_set_input(struct exec_options *o, json_t *value, struct error *err)
-{
-    if (!json_is_string(value))
-        return error_set(err, EINVAL, "stdin: is not a string");
-    o->input = json_string_value(value);
-    o->n_input = json_string_length(value);
-    return 0;
-}
-
 static int exec_set_option(struct exec_options *o, const char *name, json_t *value, json_t *texts,
                            struct error *err)
 {
-    if (strcmp(name, "cwd") == 0)
-        return exec_set_cwd(o, value, err);
-    if (strcmp(name, "stdin") == 0)
-        return exec_set_input(o, value, err);
+    const char *text = json_string_value(value);
+    if (strcmp(name, "cwd") == 0) {
+        if (!text || text[0] != '/')
+            return error_set(err, EINVAL, "cwd: '%s' is not an absolute path in the box",
+                             text ? text : "");
+        o->cwd = text;
+        return 0;
+    }
+    if (strcmp(name, "stdin") == 0) {
+        if (!text)
+            return error_set(err, EINVAL, "stdin: is not a string");
+        o->input = text;
+        o->n_input = json_string_length(value);
+        return 0;
+    }
     if (strcmp(name, "env") == 0 || option_is_time(name))
         return option_set(&o->spec, name, value, texts, err);
     return error_set(err, EINVAL,

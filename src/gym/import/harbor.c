@@ -446,7 +446,7 @@ static int take_links(struct harbor *h, struct task *t, struct error *err)
     docker_top(h->workdir, top, sizeof top);
     if (!is_plain(h->workdir))
         return error_set(err, EINVAL, "its working folder %s has an unusual name", h->workdir);
-    if (strcmp(top, "workspace") != 0 && !docker_top_free(top))
+    if (strcmp(top, "workspace") != 0 && !docker_top_is_free(top))
         return error_set(err, EOPNOTSUPP,
                          "its working folder %s is a path that a box uses for something else",
                          h->workdir);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arena.h"
-#include "check.h"
+#include "task_check.h"
 #include "grade.h"
 #include "session.h"
 #include "task_build.h"
