@@ -1,4 +1,4 @@
-/* Telling outcomes, and the module itself. */
+/* The module: takes outcomes from the runner, judges them and writes the lines of outcomes.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,23 +38,59 @@ const char *text_of(PyObject *o)
     return s ? s : "?";
 }
 
-/* ---- lines ---- */
-
-static void write_all(const char *bytes, size_t n)
+void *list_room(void *items, size_t size, size_t count, size_t *room, size_t first)
 {
-    while (n > 0) {
-        ssize_t done = write(all.fd, bytes, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return;
-        bytes += done;
-        n -= (size_t)done;
-    }
+    if (count < *room)
+        return items;
+    size_t more = *room ? 2 * *room : first;
+    void *moved = realloc(items, more * size);
+    if (moved)
+        *room = more;
+    return moved;
 }
 
+static size_t pointers_slot(const struct pointers *p, const void *one)
+{
+    size_t at = ((uintptr_t)one >> 4) * 0x9E3779B97F4A7C15u >> 20 & (p->room - 1);
+    while (p->items[at] && p->items[at] != one)
+        at = (at + 1) & (p->room - 1);
+    return at;
+}
+
+static bool pointers_grow(struct pointers *p)
+{
+    struct pointers more = {.room = p->room ? 2 * p->room : 256};
+    more.items = calloc(more.room, sizeof *more.items);
+    if (!more.items)
+        return false;
+    for (size_t i = 0; i < p->room; i++)
+        if (p->items[i])
+            more.items[pointers_slot(&more, p->items[i])] = p->items[i];
+    more.count = p->count;
+    free(p->items);
+    *p = more;
+    return true;
+}
+
+bool pointers_add(struct pointers *p, const void *one)
+{
+    if (2 * (p->count + 1) > p->room && !pointers_grow(p))
+        return false;
+    size_t at = pointers_slot(p, one);
+    p->count += !p->items[at];
+    p->items[at] = one;
+    return true;
+}
+
+bool pointers_have(const struct pointers *p, const void *one)
+{
+    return p->room && p->items[pointers_slot(p, one)];
+}
+
+/* ---- lines ---- */
+
 /* As outcomes.h reads it. `out` has room for twice as much. */
-static size_t escape(const char *text, size_t n, char *out)
+static size_t line_escape(const char *text, size_t n, char *out)
 {
     size_t done = 0;
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +108,7 @@ struct text {
     size_t n;
 };
 
-static void say(char kind, const struct text *texts, size_t n)
+static void line_write(char kind, const struct text *texts, size_t n)
 {
     size_t room = TOKEN + 32, at;
     if (getpid() != all.pid)
@@ -85,17 +121,24 @@ static void say(char kind, const struct text *texts, size_t n)
     at = (size_t)snprintf(line, room, "%s %u %c", all.token, all.count++, kind);
     for (size_t i = 0; i < n; i++) {
         line[at++] = '\t';
-        at += escape(texts[i].bytes, texts[i].n, line + at);
+        at += line_escape(texts[i].bytes, texts[i].n, line + at);
     }
     line[at++] = '\n';
-    write_all(line, at);
+    for (size_t sent = 0; sent < at;) {
+        ssize_t done = write(all.fd, line + sent, at - sent);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            break;
+        sent += (size_t)done;
+    }
     free(line);
 }
 
-static void say_texts(char kind, const char *one, const char *two)
+static void line_write_texts(char kind, const char *one, const char *two)
 {
     struct text texts[TEXTS_MAX] = {{one, one ? strlen(one) : 0}, {two, two ? strlen(two) : 0}};
-    say(kind, texts, two ? 2 : one ? 1 : 0);
+    line_write(kind, texts, two ? 2 : one ? 1 : 0);
 }
 
 void judge_tamper(const char *what)
@@ -105,12 +148,12 @@ void judge_tamper(const char *what)
         return;
     all.tampered = true;
     snprintf(text, sizeof text, "tampered: %s", what);
-    say_texts('T', text, NULL);
+    line_write_texts('T', text, NULL);
 }
 
 /* ---- outcomes ---- */
 
-/* Told by the frame that runs the tests, or by what it calls for a test. */
+/* Is the caller the frame that runs the tests, or what it calls for a test? */
 bool judge_is_told_by_runner(void)
 {
     PyObject *frame = PyEval_GetFrame();
@@ -125,8 +168,8 @@ bool judge_is_told_by_runner(void)
     return good;
 }
 
-/* What speaks against all that passes from here on. */
-static bool is_sound(char ret[WRONG_MAX])
+/* False: no test passes from here on, and why. */
+static bool judge_is_sound(char ret[WRONG_MAX])
 {
     if (!guards_hold(ret) || !items_files_hold(ret))
         return false;
@@ -137,42 +180,42 @@ static bool is_sound(char ret[WRONG_MAX])
     return true;
 }
 
-static void pass(const char *test)
+static void judge_pass(const char *test)
 {
     char wrong[WRONG_MAX], text[WRONG_MAX + 16];
-    if (!is_sound(wrong))
+    if (!judge_is_sound(wrong))
         judge_tamper(wrong);
     else if (all.pristine && !items_same(test))
         snprintf(wrong, sizeof wrong, "its parameters were changed");
     else if (all.pristine && !proof_given(test))
         snprintf(wrong, sizeof wrong, "its own code did not run to its end");
     else {
-        say_texts('P', test, NULL);
+        line_write_texts('P', test, NULL);
         return;
     }
     snprintf(text, sizeof text, "tampered: %s", wrong);
-    say_texts('E', test, text);
+    line_write_texts('E', test, text);
 }
 
-static void check(void)
+static void judge_check(void)
 {
     char wrong[WRONG_MAX];
-    if (!is_sound(wrong))
+    if (!judge_is_sound(wrong))
         judge_tamper(wrong);
 }
 
-static void tell_kind(char kind, const struct text *texts, size_t n)
+static void judge_take(char kind, const struct text *texts, size_t n)
 {
     switch (kind) {
     case 'C': /* all are collected */
-        check();
+        judge_check();
         guards_settle();
         return;
     case 'P':
-        pass(n ? texts[0].bytes : "");
+        judge_pass(n ? texts[0].bytes : "");
         return;
     case 'Z':
-        check();
+        judge_check();
         break;
     case 'B':
         proof_begin();
@@ -182,11 +225,11 @@ static void tell_kind(char kind, const struct text *texts, size_t n)
     default:
         break;
     }
-    say(kind, texts, n);
+    line_write(kind, texts, n);
 }
 
 /* The bytes of all of these texts; false if one is none. What they are in is put into `held`. */
-static bool take_texts(PyObject *args, size_t n, PyObject **held, struct text *ret)
+static bool judge_take_texts(PyObject *args, size_t n, PyObject **held, struct text *ret)
 {
     for (size_t i = 0; i < n; i++) {
         PyObject *text = PyTuple_GetItem(args, (ssize_t)i);
@@ -201,7 +244,7 @@ static bool take_texts(PyObject *args, size_t n, PyObject **held, struct text *r
 }
 
 /* tell(kind, text...) */
-static PyObject *tell(PyObject *self, PyObject *args)
+static PyObject *judge_tell(PyObject *self, PyObject *args)
 {
     PyObject *held[1 + TEXTS_MAX] = {0};
     struct text texts[1 + TEXTS_MAX];
@@ -210,9 +253,9 @@ static PyObject *tell(PyObject *self, PyObject *args)
         judge_tamper("other code reported outcomes");
         return python_none();
     }
-    if (take_texts(args, n, held, texts) && texts[0].n == 1 &&
+    if (judge_take_texts(args, n, held, texts) && texts[0].n == 1 &&
         strchr("BCPFESUZ", texts[0].bytes[0]))
-        tell_kind(texts[0].bytes[0], texts + 1, n - 1);
+        judge_take(texts[0].bytes[0], texts + 1, n - 1);
     else
         judge_tamper("unknown outcome");
     PyErr_Clear();
@@ -226,7 +269,7 @@ static PyObject *tell(PyObject *self, PyObject *args)
 
 /* install(token, fd, pristine, code of protocol, of plain, of execute): called by the frame that
  * tells, once. From here on nothing is taken in. */
-static PyObject *install(PyObject *self, PyObject *args)
+static PyObject *judge_install(PyObject *self, PyObject *args)
 {
     const char *token;
     PyObject *speaker, *plain, *loader;
@@ -266,8 +309,8 @@ PyObject *PyInit_hutch_judge(void)
         {"hold", items_hold, METH_VARARGS, NULL},
         {"fixture", items_fixture, METH_VARARGS, NULL},
         {"files", items_files, METH_VARARGS, NULL},
-        {"install", install, METH_VARARGS, NULL},
-        {"tell", tell, METH_VARARGS, NULL},
+        {"install", judge_install, METH_VARARGS, NULL},
+        {"tell", judge_tell, METH_VARARGS, NULL},
         {0}};
     static struct python_module module = PYTHON_MODULE("hutch_judge", METHODS);
     PyObject *m = PyModule_Create2(&module, PYTHON_API_VERSION);

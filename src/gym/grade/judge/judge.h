@@ -1,22 +1,18 @@
 /*
- * What judges the tests in their own interpreter: an extension module that the runner (../runner/)
- * loads before anything of an agent's is there.
+ * The judge of the tests, in their own interpreter: an extension module that the runner
+ * (../runner/) loads before any code of the agent.
  *
- * Tests and the code under test share an interpreter, and whatever is an object of it can be found
- * and changed by code that looks for it. So what has to be known by nobody (the token without which
- * a line is nobody's) and what has to be believed (how everything was before) is kept here, where
- * no object leads; and nothing here calls back into Python while it makes up its mind. Three things
- * are asked of a test that is said to have passed:
+ * Tests and the code under test share an interpreter, in which code can find and change every
+ * object. So the secret (the token without which a line does not count) and the reference (how
+ * everything was before) are kept here, where no object leads, and nothing here calls back into
+ * Python while it judges. A test has passed only if
  *
- * - guards.c: pytest, unittest and the modules of the tests are as they were. Everything else is
- * the code's under test: it may patch the standard library, look at frames, trace and load native
- * code.
- *
- * - proof.c: the test's own code ran to its end: marks that were compiled into it said so, from the
- * place where they stand and in the module that they belong to.
- *
- * - items.c: it ran with the parameters that it was collected with; files of the tests are as they
- * were.
+ * - guards.c: pytest, unittest and the modules of the tests have not changed. The code under test
+ *   may do everything else: patch the standard library, inspect frames, trace, load native code.
+ * - proof.c: the test's own code ran to its end: marks that were compiled into it were called from
+ *   their places in the module that they belong to.
+ * - items.c: it ran with the parameters with which it was collected, and the files of the tests
+ *   have not changed.
  *
  * A verdict is final. Static data: an interpreter has one run. docs/grading.md lists the cheats
  * that this does not stop.
@@ -79,7 +75,7 @@ static inline bool is_text(const PyObject *o)
 /* The bytes of a text that is one, or something that can be shown in its place. */
 const char *text_of(PyObject *o);
 
-/* ---- pointers.c: sets of addresses; lists ---- */
+/* ---- judge.c: sets of addresses; lists ---- */
 
 struct pointers {
     const void **items;
