@@ -138,7 +138,7 @@ def test_an_array_of_rows_and_one_of_them(box, repository):
     ({"FAIL_TO_PASS": ["test_sum (shop.tests.CartTest)"]}, "its tests are not pytest's: test_sum (shop.tests.CartTest)"),
     ({"FAIL_TO_PASS": ["../x.py::test"]}, "its tests are not pytest's"),
     ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS[0]: not a string"),
-    ({"test_patch": "nothing"}, "is no diff that names files"),
+    ({"test_patch": "nothing"}, "is not a diff: it names no files"),
     ({"test_patch": "--- a/../x\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"}, "the diff names a file outside"),
     ({"test_patch": "--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1 +1 @@\n-nonsense\n+x\n"},
      "test_patch does not apply to the base"),

@@ -43,8 +43,8 @@ bool harbor_has(const struct harbor *h, const char *name)
     return fstatat(h->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int add_script(struct task_tree *tree, const char *path, const struct buf *b,
-                      struct error *err)
+static int harbor_add_script(struct task_tree *tree, const char *path, const struct buf *b,
+                             struct error *err)
 {
     int r = task_tree_add(tree, path, S_IFREG | 0755, b->data ? (const void *)b->data : "", b->len);
     return r < 0 ? error_errno(err, -r, "%s", path) : 0;
@@ -54,7 +54,7 @@ static int add_script(struct task_tree *tree, const char *path, const struct buf
 static const char RUN_TESTS[] = "pytest \"$TEST_DIR/test_outputs.py\" -rA\n";
 
 /* The tests, and our script that runs them. */
-static int take_tests(struct harbor *h, struct task *t, struct error *err)
+static int harbor_take_tests(struct harbor *h, struct task *t, struct error *err)
 {
     const char *script = h->old ? "run-tests.sh" : "test.sh";
     size_t at;
@@ -66,7 +66,7 @@ static int take_tests(struct harbor *h, struct task *t, struct error *err)
         else
             buf_append_str(&b, RUN_TESTS);
         if (r == 0)
-            r = add_script(&t->hidden, HARBOR_TESTS "/run-tests.sh", &b, err);
+            r = harbor_add_script(&t->hidden, HARBOR_TESTS "/run-tests.sh", &b, err);
     }
     if (r == 0 &&
         !task_tree_find(&t->hidden, h->old ? HARBOR_TESTS "/run-tests.sh" : HARBOR_TESTS "/test.sh",
@@ -75,14 +75,14 @@ static int take_tests(struct harbor *h, struct task *t, struct error *err)
     return r == 0 ? harbor_add_runner(h, t, err) : r;
 }
 
-static int take_solution(struct harbor *h, struct task *t, struct error *err)
+static int harbor_take_solution(struct harbor *h, struct task *t, struct error *err)
 {
     int r = 0;
     if (h->old && harbor_has(h, "solution.sh")) {
         _cleanup_buf_ struct buf b = BUF_INIT(HARBOR_TEXT_MAX);
         r = harbor_read(h, "solution.sh", &b, err);
         if (r == 0)
-            r = add_script(&t->solution_files, HARBOR_SOLUTION "/solve.sh", &b, err);
+            r = harbor_add_script(&t->solution_files, HARBOR_SOLUTION "/solve.sh", &b, err);
     } else if (!h->old) {
         r = task_read_part(&t->solution_files, h->folder, "solution", HARBOR_SOLUTION, err);
     }
@@ -92,7 +92,7 @@ static int take_solution(struct harbor *h, struct task *t, struct error *err)
     return harbor_solution_script(h, t, err);
 }
 
-static int take_reward(struct task *t, struct error *err)
+static int harbor_take_reward(struct task *t, struct error *err)
 {
     t->tests.runner = TASK_COMMAND;
     t->tests.verdict = VERDICT_REWARD;
@@ -105,19 +105,6 @@ static int take_reward(struct task *t, struct error *err)
     return r;
 }
 
-/* All parts, in the order in which they need each other. */
-static int make_task(struct harbor *h, struct task *t, struct error *err)
-{
-    int r = harbor_settings(h, t, err);
-    if (r == 0)
-        r = harbor_environment(h, t, err);
-    if (r == 0)
-        r = take_reward(t, err);
-    if (r == 0)
-        r = take_tests(h, t, err);
-    return r == 0 ? take_solution(h, t, err) : r;
-}
-
 static void harbor_free(struct harbor *h)
 {
     task_list_free(&h->env);
@@ -125,7 +112,7 @@ static void harbor_free(struct harbor *h)
     task_list_free(&h->solves);
 }
 
-static int import_one(struct import *im, const char *folder, struct error *err)
+static int harbor_import(struct import *im, const char *folder, struct error *err)
 {
     char path[PATH_MAX];
     struct error why = {0};
@@ -144,7 +131,15 @@ static int import_one(struct import *im, const char *folder, struct error *err)
     int r = dir < 0 ? error_errno(&why, errno, "%s", folder)
                     : import_text(&t->origin, &why, "%s", path);
     if (r == 0)
-        r = make_task(&h, t, &why);
+        r = harbor_settings(&h, t, &why);
+    if (r == 0)
+        r = harbor_environment(&h, t, &why);
+    if (r == 0)
+        r = harbor_take_reward(t, &why);
+    if (r == 0)
+        r = harbor_take_tests(&h, t, &why);
+    if (r == 0)
+        r = harbor_take_solution(&h, t, &why);
     if (r < 0) {
         import_skip(im, t->name, &why);
         return 0;
@@ -152,7 +147,7 @@ static int import_one(struct import *im, const char *folder, struct error *err)
     return import_add(im, &t, err);
 }
 
-static bool is_task(const char *folder)
+static bool harbor_is_task(const char *folder)
 {
     char path[2 * PATH_MAX];
     struct stat st;
@@ -163,12 +158,7 @@ static bool is_task(const char *folder)
     return stat(path, &st) == 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int list_folders(const char *where, struct task_list *ret, struct error *err)
+static int harbor_list_folders(const char *where, struct task_list *ret, struct error *err)
 {
     char path[PATH_MAX];
     struct dirent *d;
@@ -178,37 +168,36 @@ static int list_folders(const char *where, struct task_list *ret, struct error *
         return error_errno(err, errno, "%s", where);
     while (r == 0 && (d = readdir(dir)) && ret->count < NAMES_MAX) {
         snprintf(path, sizeof path, "%.3800s/%s", where, d->d_name);
-        if (d->d_name[0] != '.' && is_task(path))
+        if (d->d_name[0] != '.' && harbor_is_task(path))
             r = task_list_add(ret, path) < 0 ? task_no_memory(err) : 0;
     }
     closedir(dir);
-    if (ret->count > 0)
-        qsort(ret->items, ret->count, sizeof *ret->items, compare_names);
+    task_list_sort(ret);
     return r;
 }
 
 /* A checkout of a whole collection has them in its folder tasks. */
-static int import_harbor(struct import *im, const char *where, struct error *err)
+static int harbor_import_all(struct import *im, const char *where, struct error *err)
 {
     struct task_list folders = {0};
     char inner[PATH_MAX];
     struct stat st;
-    if (is_task(where))
-        return import_one(im, where, err);
-    int r = list_folders(where, &folders, err);
+    if (harbor_is_task(where))
+        return harbor_import(im, where, err);
+    int r = harbor_list_folders(where, &folders, err);
     snprintf(inner, sizeof inner, "%.4000s/tasks", where);
     if (r == 0 && folders.count == 0 && stat(inner, &st) == 0)
-        r = list_folders(inner, &folders, err);
+        r = harbor_list_folders(inner, &folders, err);
     if (r == 0 && folders.count == 0)
         r = error_set(err, ENOENT, "%s: contains no task (a folder with task.toml or task.yaml)",
                       where);
     for (size_t i = 0; i < folders.count && r == 0; i++)
-        r = import_one(im, folders.items[i], err);
+        r = harbor_import(im, folders.items[i], err);
     task_list_free(&folders);
     return r;
 }
 
-const struct import_kind IMPORT_HARBOR = {"harbor", "harbor:DIR", import_harbor};
+const struct import_kind IMPORT_HARBOR = {"harbor", "harbor:DIR", harbor_import_all};
 
 /*
  * The scripts of a Harbor or Terminal-Bench task: the one that runs its tests and leaves a number
@@ -249,7 +238,7 @@ static const char OLD_END[] =
     "awk -v n=\"${all:-0}\" -v bad=\"$((${failed:-0} + ${errors:-0} + ${skipped:-0}))\" \\\n"
     "    'BEGIN { print (n > 0 && bad < n ? (n - bad) / n : 0) }' >reward.txt\n";
 
-static void put_exports(struct buf *b, const struct task_list *env)
+static void harbor_put_exports(struct buf *b, const struct task_list *env)
 {
     for (size_t i = 0; i < env->count; i++) {
         const char *value = strchr(env->items[i], '=') + 1;
@@ -263,7 +252,7 @@ static void put_exports(struct buf *b, const struct task_list *env)
     }
 }
 
-static int add(struct task *t, const char *path, const char *text, struct error *err)
+static int add_program(struct task *t, const char *path, const char *text, struct error *err)
 {
     int r = task_tree_add(&t->hidden, path, S_IFREG | 0755, text, strlen(text));
     return r < 0 ? error_errno(err, -r, "%s", path) : 0;
@@ -275,25 +264,25 @@ int harbor_add_runner(struct harbor *h, struct task *t, struct error *err)
     buf_append_str(&b, "#!/bin/bash\n");
     buf_append_str(&b, HARBOR_STAND_INS);
     buf_append_str(&b, BEGIN);
-    put_exports(&b, &h->checks);
+    harbor_put_exports(&b, &h->checks);
     buf_printf(&b, "mkdir -p %s && cd %s || exit 1\n", h->workdir, h->workdir);
     buf_append_str(&b, h->old ? OLD_END : HARBOR_END);
     const char *text = b.failed ? NULL : buf_cstr(&b);
     if (!text)
         return task_no_memory(err);
-    int r = add(t, HARBOR_RUN, text, err);
+    int r = add_program(t, HARBOR_RUN, text, err);
     if (r == 0)
-        r = add(t, HARBOR_FOLDER "/bin/uv", HARBOR_UV, err);
+        r = add_program(t, HARBOR_FOLDER "/bin/uv", HARBOR_UV, err);
     if (r == 0)
-        r = add(t, HARBOR_FOLDER "/bin/uvx", HARBOR_UV, err);
-    return r == 0 ? add(t, HARBOR_FOLDER "/python/hutch_ctrf.py", HARBOR_CTRF, err) : r;
+        r = add_program(t, HARBOR_FOLDER "/bin/uvx", HARBOR_UV, err);
+    return r == 0 ? add_program(t, HARBOR_FOLDER "/python/hutch_ctrf.py", HARBOR_CTRF, err) : r;
 }
 
 int harbor_solution_script(struct harbor *h, struct task *t, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(SCRIPT_MAX);
     buf_append_str(&b, HARBOR_STAND_INS);
-    put_exports(&b, &h->solves);
+    harbor_put_exports(&b, &h->solves);
     buf_printf(&b, "mkdir -p %s && cd %s && bash /solution/solve.sh", h->workdir, h->workdir);
     const char *text = b.failed ? NULL : buf_cstr(&b);
     return text ? import_text(&t->solution_script, err, "%s", text) : task_no_memory(err);
@@ -318,7 +307,8 @@ int harbor_setup_script(struct task *t, const struct buf *runs, struct error *er
 
 /* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each
  * task. */
-static int find_image(const char *image, const char *task, char path[PATH_MAX], struct error *err)
+static int harbor_find_image(const char *image, const char *task, char path[PATH_MAX],
+                             struct error *err)
 {
     char place[2 * PATH_MAX];
     struct stat st;
@@ -339,11 +329,11 @@ static int find_image(const char *image, const char *task, char path[PATH_MAX], 
 
 /* The folder at the top that the working folder lies in is the image's, and what the box shows as
  * the workspace. */
-static int take_image(struct harbor *h, struct task *t, struct error *err)
+static int harbor_take_image(struct harbor *h, struct task *t, struct error *err)
 {
     char path[PATH_MAX], root[2 * PATH_MAX], top[256];
     struct stat st;
-    int r = find_image(h->im->o->image, t->name, path, err);
+    int r = harbor_find_image(h->im->o->image, t->name, path, err);
     if (r < 0)
         return r;
     r = import_text(&t->image, err, "%s", path);
@@ -354,26 +344,20 @@ static int take_image(struct harbor *h, struct task *t, struct error *err)
     return r;
 }
 
-/* What a Dockerfile says and a box does not do is told in one line. */
-static void tell_notes(struct harbor *h, const struct task *t, const struct task_list *notes)
-{
-    char more[64] = "";
-    if (notes->count > 1)
-        snprintf(more, sizeof more, " (and %zu more such lines)", notes->count - 1);
-    if (notes->count > 0)
-        import_say(h->im, "%s: Dockerfile, %s%s", t->name, notes->items[0], more);
-}
-
 /* Without an image: the files, the folders at the top and the set-up are what the Dockerfile
  * makes. */
-static int take_parts(struct harbor *h, struct task *t, struct dockerfile *d, struct error *err)
+static int harbor_take_parts(struct harbor *h, struct task *t, struct dockerfile *d,
+                             struct error *err)
 {
-    char at[300], to[600];
+    char at[300], to[600] = "";
     if (d->troubles.count > 0)
         return error_set(err, EOPNOTSUPP,
                          "its Dockerfile, %s; give a root filesystem that has all of it (--image)",
                          d->troubles.items[0]);
-    tell_notes(h, t, &d->notes);
+    if (d->notes.count > 1)
+        snprintf(to, sizeof to, " (and %zu more such lines)", d->notes.count - 1);
+    if (d->notes.count > 0)
+        import_say(h->im, "%s: Dockerfile, %s%s", t->name, d->notes.items[0], to);
     for (size_t i = 0; i < d->tops.count; i++) {
         snprintf(at, sizeof at, "/%s", d->tops.items[i]);
         snprintf(to, sizeof to, "/workspace/" DOCKER_TOPS "/%s", d->tops.items[i]);
@@ -385,18 +369,7 @@ static int take_parts(struct harbor *h, struct task *t, struct dockerfile *d, st
     return harbor_setup_script(t, &d->setup, err);
 }
 
-/* The variables of the Dockerfile, and then those of task.toml. */
-static int take_env(struct harbor *h, struct task *t, const struct dockerfile *d, struct error *err)
-{
-    const struct task_list *from[] = {&d->env, &h->env};
-    for (size_t k = 0; k < ARRAY_SIZE(from); k++)
-        for (size_t i = 0; i < from[k]->count; i++)
-            if (task_list_add(&t->env, from[k]->items[i]) < 0)
-                return task_no_memory(err);
-    return 0;
-}
-
-static int read_dockerfile(struct harbor *h, struct dockerfile *ret, struct error *err)
+static int harbor_read_dockerfile(struct harbor *h, struct dockerfile *ret, struct error *err)
 {
     const char *name = h->old ? "Dockerfile" : "environment/Dockerfile";
     struct task_tree context = {0};
@@ -416,35 +389,32 @@ static int read_dockerfile(struct harbor *h, struct dockerfile *ret, struct erro
     return r;
 }
 
-static int take_dockerfile(struct harbor *h, struct task *t, struct error *err)
+static int harbor_take_dockerfile(struct harbor *h, struct task *t, struct error *err)
 {
     struct dockerfile d = {0};
-    int r = read_dockerfile(h, &d, err);
+    int r = harbor_read_dockerfile(h, &d, err);
     if (r < 0)
         return r;
     snprintf(h->workdir, sizeof h->workdir, "%s", d.workdir);
-    r = h->im->o->image ? take_image(h, t, err) : take_parts(h, t, &d, err);
-    if (r == 0)
-        r = take_env(h, t, &d, err);
+    r = h->im->o->image ? harbor_take_image(h, t, err) : harbor_take_parts(h, t, &d, err);
+    const struct task_list *env[] = {&d.env, &h->env}; /* the Dockerfile's, then task.toml's */
+    for (size_t k = 0; k < ARRAY_SIZE(env); k++)
+        for (size_t i = 0; r == 0 && i < env[k]->count; i++)
+            r = task_list_add(&t->env, env[k]->items[i]) < 0 ? task_no_memory(err) : 0;
     dockerfile_free(&d);
     return r;
 }
 
-/* Scripts have it between words. */
-static bool is_plain(const char *path)
-{
-    return path[strspn(path,
-                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")] == 0;
-}
-
-static int take_links(struct harbor *h, struct task *t, struct error *err)
+static int harbor_take_links(struct harbor *h, struct task *t, struct error *err)
 {
     char top[256], at[300];
     int r = 0;
     if (!h->workdir[0])
         return error_set(err, EOPNOTSUPP, "its working folder is the whole root filesystem");
     docker_top(h->workdir, top, sizeof top);
-    if (!is_plain(h->workdir))
+    /* scripts contain it without quotes */
+    if (h->workdir[strspn(h->workdir,
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")])
         return error_set(err, EINVAL, "its working folder %s has an unusual name", h->workdir);
     if (strcmp(top, "workspace") != 0 && !docker_top_is_free(top))
         return error_set(err, EOPNOTSUPP,
@@ -469,6 +439,6 @@ static int take_links(struct harbor *h, struct task *t, struct error *err)
 
 int harbor_environment(struct harbor *h, struct task *t, struct error *err)
 {
-    int r = take_dockerfile(h, t, err);
-    return r == 0 ? take_links(h, t, err) : r;
+    int r = harbor_take_dockerfile(h, t, err);
+    return r == 0 ? harbor_take_links(h, t, err) : r;
 }

@@ -167,7 +167,7 @@ static const struct import_kind *find_kind(const char *from, const char **ret_wh
         return KINDS[i];
     }
     error_set(err, EINVAL,
-              "--from %.100s: is none of quixbugs:DIR, swebench:FILE, harbor:DIR, tasks:DIR", from);
+              "--from %.100s: must be quixbugs:DIR, swebench:FILE, harbor:DIR or tasks:DIR", from);
     return NULL;
 }
 
@@ -213,8 +213,7 @@ int import_cache(char *path, size_t size, struct error *err)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool named = cache && cache[0] == '/';
     if (!named && !(home && home[0] == '/'))
-        return error_set(err, ENOENT,
-                         "there is no place for extracted repositories: HOME is not set");
+        return error_set(err, ENOENT, "cannot extract repositories: HOME is not set");
     int n = snprintf(path, size, "%s%s/hutch/gym", named ? cache : home, named ? "" : "/.cache");
     if (n < 0 || (size_t)n >= size)
         return error_errno(err, ENAMETOOLONG, "the cache folder");

@@ -233,7 +233,7 @@ int diff_paths(const char *diff, struct task_list *ret, struct error *err)
         at += *at == '\n';
     }
     if (r == 0 && l.count == 0)
-        r = error_set(err, EINVAL, "is no diff that names files");
+        r = error_set(err, EINVAL, "is not a diff: it names no files");
     if (r < 0) {
         task_list_free(&l);
         return r;

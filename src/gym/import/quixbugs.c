@@ -215,11 +215,6 @@ static int import_program(struct checkout *c, const char *name, struct error *er
     return import_add(c->im, &t, err);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Is it a program, and not something that programs need (node.py) or that tries them (gcd_test.py)?
  * One that has no test is told of. */
 static bool is_program(struct checkout *c, const char *name)
@@ -259,8 +254,7 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
             r = task_list_add(ret, name) < 0 ? task_no_memory(err) : 0;
     }
     closedir(dir);
-    if (ret->count > 0)
-        qsort(ret->items, ret->count, sizeof *ret->items, compare_names);
+    task_list_sort(ret);
     return r;
 }
 

@@ -292,11 +292,6 @@ static bool module_name(const char *folder, const char *entry, char name[NAME_MA
            0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* All names of a folder. */
 static int take_names(struct task *t, const char *folder, struct error *err)
 {
@@ -333,7 +328,6 @@ int swebench_code(struct task *t, struct error *err)
                                                             : take_names(t, path, err);
     }
     if (r == 0 && t->tests.packages.count > 0)
-        qsort(t->tests.packages.items, t->tests.packages.count, sizeof *t->tests.packages.items,
-              compare_names);
+        task_list_sort(&t->tests.packages);
     return r;
 }

@@ -41,18 +41,6 @@ void task_list_free(struct task_list *l)
     *l = (struct task_list){0};
 }
 
-static void free_tests(struct task_tests *s)
-{
-    task_list_free(&s->paths);
-    task_list_free(&s->import);
-    task_list_free(&s->packages);
-    task_list_free(&s->own);
-    task_list_free(&s->clear);
-    task_list_free(&s->expected);
-    free(s->command);
-    free(s->report);
-}
-
 struct task *task_free(struct task *t)
 {
     if (!t)
@@ -72,7 +60,14 @@ struct task *task_free(struct task *t)
         free(t->links[i].at);
         free(t->links[i].to);
     }
-    free_tests(&t->tests);
+    task_list_free(&t->tests.paths);
+    task_list_free(&t->tests.import);
+    task_list_free(&t->tests.packages);
+    task_list_free(&t->tests.own);
+    task_list_free(&t->tests.clear);
+    task_list_free(&t->tests.expected);
+    free(t->tests.command);
+    free(t->tests.report);
     for (size_t i = 0; i < t->n_patches; i++) {
         free(t->patches[i].name);
         free(t->patches[i].diff);
@@ -91,7 +86,7 @@ void task_drop(struct task **t)
 }
 
 /* Room for one more in an array that is doubled whenever its count is a power of two. */
-static void *grow(void *items, size_t count, size_t size)
+static void *array_grow(void *items, size_t count, size_t size)
 {
     if (count & (count - 1))
         return items;
@@ -102,7 +97,7 @@ int task_list_add(struct task_list *l, const char *text)
 {
     if (l->count >= LIST_MAX)
         return -E2BIG;
-    char **items = grow(l->items, l->count, sizeof *items);
+    char **items = array_grow(l->items, l->count, sizeof *items);
     if (!items)
         return -ENOMEM;
     l->items = items;
@@ -111,6 +106,17 @@ int task_list_add(struct task_list *l, const char *text)
         return -ENOMEM;
     l->count++;
     return 0;
+}
+
+static int string_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void task_list_sort(struct task_list *l)
+{
+    if (l->count > 0)
+        qsort(l->items, l->count, sizeof *l->items, string_compare);
 }
 
 bool task_list_has(const struct task_list *l, const char *text)
@@ -167,7 +173,7 @@ int task_patch_add(struct task *t, const char *name, const char *diff)
 {
     if (t->n_patches == TASK_PATCHES_MAX)
         return -E2BIG;
-    struct task_patch *items = grow(t->patches, t->n_patches, sizeof *items);
+    struct task_patch *items = array_grow(t->patches, t->n_patches, sizeof *items);
     if (!items)
         return -ENOMEM;
     t->patches = items;
@@ -214,7 +220,7 @@ int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const v
         return -E2BIG;
     if (task_tree_find(tree, path, &at))
         return -EEXIST;
-    struct task_file *items = grow(tree->items, tree->count, sizeof *items);
+    struct task_file *items = array_grow(tree->items, tree->count, sizeof *items);
     if (!items)
         return -ENOMEM;
     tree->items = items;

@@ -40,6 +40,7 @@ void task_digest(const struct task *t, char ret[65]);
 
 /* Is the path `path` itself, or beneath it? "." holds everything. */
 bool task_path_covers(const char *path, const char *file);
+void task_list_sort(struct task_list *l);
 bool task_list_has(const struct task_list *l, const char *text);
 bool task_list_covers(const struct task_list *l, const char *file);
 

@@ -92,8 +92,8 @@ int task_json(const char *text, size_t n, json_t **ret, struct error *err)
 
 /* Reads JSON that must be as a schema says. The schema's checker begins its paths with the name it
  * is given: that is left out, so that a line begins with the member. */
-static int parse_checked(const char *schema_text, const char *text, size_t n, json_t **ret,
-                         struct error *err)
+static int json_parse_checked(const char *schema_text, const char *text, size_t n, json_t **ret,
+                              struct error *err)
 {
     struct error why = {0};
     json_t *value = NULL, *schema = json_loads(schema_text, 0, NULL);
@@ -114,7 +114,7 @@ static int parse_checked(const char *schema_text, const char *text, size_t n, js
     return 0;
 }
 
-static int take_text(const json_t *o, const char *name, char **ret, struct error *err)
+static int json_take_text(const json_t *o, const char *name, char **ret, struct error *err)
 {
     const char *text = json_string_value(json_object_get(o, name));
     if (!text)
@@ -127,8 +127,8 @@ static int take_text(const json_t *o, const char *name, char **ret, struct error
 enum list_kind { LIST_PATHS, LIST_FILES, LIST_NAMES };
 
 /* A list of words, each once. What they may be depends on the kind: paths also ".", files not. */
-static int take_list(const json_t *o, const char *in, const char *name, enum list_kind kind,
-                     struct task_list *ret, struct error *err)
+static int json_take_list(const json_t *o, const char *in, const char *name, enum list_kind kind,
+                          struct task_list *ret, struct error *err)
 {
     size_t i;
     json_t *one;
@@ -154,54 +154,36 @@ static int take_list(const json_t *o, const char *in, const char *name, enum lis
     return r;
 }
 
-static int take_time(const json_t *o, const char *name, int64_t *ret, struct error *err)
-{
-    int64_t ns;
-    const char *text = json_string_value(json_object_get(o, name));
-    if (!text)
-        return 0;
-    if (units_parse_time(text, &ns) < 0)
-        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a time (250ms, 20s, 5m)", name,
-                         text);
-    *ret = ns;
-    return 0;
-}
-
-static int take_size(const json_t *o, const char *name, uint64_t *ret, struct error *err)
-{
-    uint64_t bytes;
-    const char *text = json_string_value(json_object_get(o, name));
-    if (!text)
-        return 0;
-    if (units_parse_size(text, &bytes) < 0)
-        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a size (64M, 1G)", name, text);
-    *ret = bytes;
-    return 0;
-}
-
-static int take_limits(struct task *t, const json_t *o, struct error *err)
+static int json_take_limits(struct task *t, const json_t *o, struct error *err)
 {
     const json_t *steps = json_object_get(o, "steps"), *pids = json_object_get(o, "pids");
+    const struct {
+        const char *name;
+        int64_t *ns;     /* a time, */
+        uint64_t *bytes; /* or a size */
+    } rows[] = {{"test_time", &t->test_timeout_ns, NULL},
+                {"test_cpu", &t->test_cpu_ns, NULL},
+                {"memory", NULL, &t->limits.memory},
+                {"disk", NULL, &t->limits.disk}};
     if (steps)
         t->max_steps = (unsigned)json_number_value(steps);
     if (pids)
         t->limits.pids = (uint64_t)json_number_value(pids);
-    int r = take_time(o, "test_time", &t->test_timeout_ns, err);
-    if (r == 0)
-        r = take_time(o, "test_cpu", &t->test_cpu_ns, err);
-    if (r == 0)
-        r = take_size(o, "memory", &t->limits.memory, err);
-    return r == 0 ? take_size(o, "disk", &t->limits.disk, err) : r;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const char *text = json_get_string(o, rows[i].name);
+        if (!text)
+            continue;
+        if (rows[i].ns && units_parse_time(text, rows[i].ns) < 0)
+            return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a time (250ms, 20s, 5m)",
+                             rows[i].name, text);
+        if (rows[i].bytes && units_parse_size(text, rows[i].bytes) < 0)
+            return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a size (64M, 1G)",
+                             rows[i].name, text);
+    }
+    return 0;
 }
 
-static void take_price(const json_t *o, const char *name, double *ret)
-{
-    const json_t *price = json_object_get(o, name);
-    if (price)
-        *ret = json_number_value(price);
-}
-
-static void take_format(struct task_tests *s, const char *format)
+static int json_take_tests(struct task_tests *s, const json_t *o, struct error *err)
 {
     static const char *const FORMATS[] = {
         [WIRE_REPORT_AUTO] = "auto",       [WIRE_REPORT_JUNIT] = "junit",
@@ -209,8 +191,10 @@ static void take_format(struct task_tests *s, const char *format)
         [WIRE_REPORT_MESON] = "meson",     [WIRE_REPORT_TAP] = "tap",
         [WIRE_REPORT_LIBTEST] = "libtest", [WIRE_REPORT_AUTOMAKE] = "automake",
     };
-    if (!format)
-        return;
+    const char *runner = json_get_string(o, "runner"),
+               *format = json_get_string_or(o, "format", "");
+    bool pytest = strcmp(runner, "pytest") == 0;
+    s->runner = pytest ? TASK_PYTEST : TASK_COMMAND;
     if (strcmp(format, "exit") == 0)
         s->verdict = VERDICT_EXIT;
     else if (strcmp(format, "reward") == 0)
@@ -218,65 +202,26 @@ static void take_format(struct task_tests *s, const char *format)
     for (size_t i = 0; i < ARRAY_SIZE(FORMATS); i++)
         if (strcmp(format, FORMATS[i]) == 0)
             s->format = (enum wire_report_format)i;
-}
-
-/* Members that only one of the two runners has would be without effect with the other: a
- * mistake. */
-static int check_runner(const struct task_tests *s, const json_t *o, struct error *err)
-{
-    static const char *const ONLY_PYTEST[] = {"paths", "import"}, *const ONLY_COMMAND[] = {
-                                                                      "format", "report"};
-    const char *const *others = s->runner == TASK_PYTEST ? ONLY_COMMAND : ONLY_PYTEST;
-    for (size_t i = 0; i < 2; i++)
+    /* a member that has no effect with this runner is a mistake */
+    const char *const others[] = {pytest ? "format" : "paths", pytest ? "report" : "import"};
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         if (json_object_get(o, others[i]))
             return error_set(err, EINVAL, "tests.%s: has no meaning with the runner \"%s\"",
-                             others[i], s->runner == TASK_PYTEST ? "pytest" : "command");
-    return 0;
+                             others[i], runner);
+    int r = json_take_text(o, "command", &s->command, err);
+    if (r == 0)
+        r = json_take_text(o, "report", &s->report, err);
+    if (r == 0)
+        r = json_take_list(o, "tests.", "paths", LIST_PATHS, &s->paths, err);
+    if (r == 0)
+        r = json_take_list(o, "tests.", "import", LIST_PATHS, &s->import, err);
+    if (r == 0)
+        r = json_take_list(o, "tests.", "own", LIST_FILES, &s->own, err);
+    return r == 0 ? json_take_list(o, "tests.", "expected", LIST_NAMES, &s->expected, err) : r;
 }
 
-static int take_tests(struct task_tests *s, const json_t *o, struct error *err)
-{
-    const char *runner = json_string_value(json_object_get(o, "runner"));
-    s->runner = strcmp(runner, "pytest") == 0 ? TASK_PYTEST : TASK_COMMAND;
-    take_format(s, json_string_value(json_object_get(o, "format")));
-    int r = check_runner(s, o, err);
-    if (r == 0)
-        r = take_text(o, "command", &s->command, err);
-    if (r == 0)
-        r = take_text(o, "report", &s->report, err);
-    if (r == 0)
-        r = take_list(o, "tests.", "paths", LIST_PATHS, &s->paths, err);
-    if (r == 0)
-        r = take_list(o, "tests.", "import", LIST_PATHS, &s->import, err);
-    if (r == 0)
-        r = take_list(o, "tests.", "own", LIST_FILES, &s->own, err);
-    return r == 0 ? take_list(o, "tests.", "expected", LIST_NAMES, &s->expected, err) : r;
-}
-
-static int take_members(struct task *t, const json_t *o, struct error *err)
-{
-    const json_t *prices = json_object_get(o, "prices"), *seed = json_object_get(o, "seed");
-    take_price(prices, "call", &t->call_price);
-    take_price(prices, "second", &t->second_price);
-    if (seed)
-        t->seed = (uint64_t)(json_is_integer(seed) ? json_integer_value(seed)
-                                                   : (json_int_t)json_real_value(seed));
-    int r = take_text(o, "title", &t->title, err);
-    if (r == 0)
-        r = take_text(o, "instruction", &t->instruction, err);
-    if (r == 0)
-        r = take_text(o, "language", &t->language, err);
-    if (r == 0)
-        r = take_tests(&t->tests, json_object_get(o, "tests"), err);
-    if (r == 0)
-        r = take_list(o, "", "solution", LIST_NAMES, &t->solution, err);
-    if (r == 0)
-        r = take_list(o, "", "reads", LIST_FILES, &t->reads, err);
-    return r == 0 ? take_limits(t, json_object_get(o, "limits"), err) : r;
-}
-
-/* Words of the file are in what is said about it; it stays one line whatever they hold. */
-static int in_one_line(struct error *err, int code)
+/* A message that quotes the file stays one line. */
+static int error_one_line(struct error *err, int code)
 {
     for (char *at = err && code < 0 ? err->text : NULL; at && *at; at++)
         if ((unsigned char)*at < ' ')
@@ -286,47 +231,59 @@ static int in_one_line(struct error *err, int code)
 
 int task_parse(struct task *t, const char *text, size_t n, struct error *err)
 {
-    json_t *o = NULL;
-    int r = parse_checked(TASK_SCHEMA, text, n, &o, err);
+    _cleanup_json_ json_t *o = NULL;
+    int r = json_parse_checked(TASK_SCHEMA, text, n, &o, err);
+    if (r < 0)
+        return error_one_line(err, r);
+    const json_t *prices = json_object_get(o, "prices"), *seed = json_object_get(o, "seed");
+    const json_t *call = json_object_get(prices, "call"),
+                 *second = json_object_get(prices, "second");
+    if (call)
+        t->call_price = json_number_value(call);
+    if (second)
+        t->second_price = json_number_value(second);
+    if (seed)
+        t->seed = (uint64_t)(json_is_integer(seed) ? json_integer_value(seed)
+                                                   : (json_int_t)json_real_value(seed));
+    r = json_take_text(o, "title", &t->title, err);
     if (r == 0)
-        r = take_members(t, o, err);
-    json_decref(o);
-    return in_one_line(err, r);
-}
-
-static bool patch_name_ok(const char *name)
-{
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    return n > 0 && n <= TASK_NAME_MAX && name[n] == 0;
-}
-
-static int take_patch(struct task *t, size_t i, const json_t *o, struct error *err)
-{
-    const char *name = json_string_value(json_object_get(o, "name"));
-    const char *diff = json_string_value(json_object_get(o, "diff"));
-    if (!patch_name_ok(name))
-        return error_set(err, EINVAL,
-                         "[%zu].name: \"%.100s\" is not a valid name (a to z, 0 to 9 and -)", i,
-                         name);
-    if (task_patch_find(t, name))
-        return error_set(err, EINVAL, "[%zu].name: there is another patch called %s", i, name);
-    if (!strstr(diff, "@@") && strncmp(diff, "diff ", 5) != 0)
-        return error_set(err, EINVAL, "[%zu].diff: is not a unified diff (no line begins with @@)",
-                         i);
-    return task_patch_add(t, name, diff) < 0 ? task_no_memory(err) : 0;
+        r = json_take_text(o, "instruction", &t->instruction, err);
+    if (r == 0)
+        r = json_take_text(o, "language", &t->language, err);
+    if (r == 0)
+        r = json_take_tests(&t->tests, json_object_get(o, "tests"), err);
+    if (r == 0)
+        r = json_take_list(o, "", "solution", LIST_NAMES, &t->solution, err);
+    if (r == 0)
+        r = json_take_list(o, "", "reads", LIST_FILES, &t->reads, err);
+    if (r == 0)
+        r = json_take_limits(t, json_object_get(o, "limits"), err);
+    return error_one_line(err, r);
 }
 
 int task_parse_patches(struct task *t, const char *text, size_t n, struct error *err)
 {
-    json_t *list = NULL, *one;
+    _cleanup_json_ json_t *list = NULL;
+    json_t *one;
     size_t i;
-    int r = parse_checked(PATCHES_SCHEMA, text, n, &list, err);
+    int r = json_parse_checked(PATCHES_SCHEMA, text, n, &list, err);
     json_array_foreach(list, i, one)
     {
+        const char *name = json_get_string(one, "name"), *diff = json_get_string(one, "diff");
+        size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+        if (len == 0 || len > TASK_NAME_MAX || name[len])
+            r = error_set(err, EINVAL,
+                          "[%zu].name: \"%.100s\" is not a valid name (a to z, 0 to 9 and -)", i,
+                          name);
+        else if (task_patch_find(t, name))
+            r = error_set(err, EINVAL, "[%zu].name: there is another patch called %s", i, name);
+        else if (!strstr(diff, "@@") && strncmp(diff, "diff ", 5) != 0)
+            r = error_set(err, EINVAL, "[%zu].diff: is not a unified diff (no line begins with @@)",
+                          i);
+        else if (task_patch_add(t, name, diff) < 0)
+            r = task_no_memory(err);
         if (r < 0)
             break;
-        r = take_patch(t, i, one, err);
     }
-    json_decref(list);
-    return in_one_line(err, r);
+    return error_one_line(err, r);
 }

@@ -15,7 +15,7 @@
 
 #define NAMES_MAX TASK_FILES_MAX /* in one folder */
 
-struct reader {
+struct tree_reader {
     struct task_tree *tree;
     const char *folder; /* for messages */
     uint64_t bytes;     /* so far */
@@ -42,7 +42,7 @@ int task_read_file(int dir, const char *name, const char *shown, struct buf *b, 
     return r < 0 ? error_errno(err, -r, "%s", shown) : 0;
 }
 
-static int not_added(struct reader *r, const char *path, int code)
+static int tree_add_error(struct tree_reader *r, const char *path, int code)
 {
     if (code == -E2BIG)
         return error_set(r->err, E2BIG, "%s/%s: there are more than %u files", r->folder, path,
@@ -53,8 +53,8 @@ static int not_added(struct reader *r, const char *path, int code)
     return error_errno(r->err, -code, "%s/%s", r->folder, path);
 }
 
-static int add_file(struct reader *r, int dir, const char *name, const char *path,
-                    const struct stat *st)
+static int tree_add_file(struct tree_reader *r, int dir, const char *name, const char *path,
+                         const struct stat *st)
 {
     char shown[2 * PATH_MAX];
     _cleanup_buf_ struct buf b = BUF_INIT(TASK_BYTES_MAX - r->bytes);
@@ -68,10 +68,10 @@ static int add_file(struct reader *r, int dir, const char *name, const char *pat
     r->bytes += b.len;
     code =
         task_tree_add(r->tree, path, S_IFREG | (st->st_mode & 0111 ? 0755 : 0644), b.data, b.len);
-    return code < 0 ? not_added(r, path, code) : 0;
+    return code < 0 ? tree_add_error(r, path, code) : 0;
 }
 
-static int add_link(struct reader *r, int dir, const char *name, const char *path)
+static int tree_add_link(struct tree_reader *r, int dir, const char *name, const char *path)
 {
     char target[PATH_MAX];
     ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
@@ -84,26 +84,13 @@ static int add_link(struct reader *r, int dir, const char *name, const char *pat
                          path, target);
     r->bytes += (size_t)n;
     int code = task_tree_add(r->tree, path, S_IFLNK | 0777, target, (size_t)n);
-    return code < 0 ? not_added(r, path, code) : 0;
-}
-
-static bool is_litter(const char *name)
-{
-    static const char *const LITTER[] = {"__pycache__", ".pytest_cache", ".git", ".hg"};
-    for (size_t i = 0; i < ARRAY_SIZE(LITTER); i++)
-        if (strcmp(name, LITTER[i]) == 0)
-            return true;
-    return false;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return code < 0 ? tree_add_error(r, path, code) : 0;
 }
 
 /* The names in a folder, sorted. The descriptor is closed. */
-static int list_names(struct reader *r, int fd, const char *path, struct task_list *ret)
+static int tree_list_names(struct tree_reader *r, int fd, const char *path, struct task_list *ret)
 {
+    static const char *const SKIPPED[] = {".", "..", "__pycache__", ".pytest_cache", ".git", ".hg"};
     struct dirent *d;
     int code = 0;
     DIR *dir = fdopendir(fd);
@@ -112,7 +99,10 @@ static int list_names(struct reader *r, int fd, const char *path, struct task_li
         return error_errno(r->err, errno, "%s/%s", r->folder, path);
     }
     while (code == 0 && (errno = 0, d = readdir(dir))) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || is_litter(d->d_name))
+        bool skip = false;
+        for (size_t i = 0; i < ARRAY_SIZE(SKIPPED); i++)
+            skip |= strcmp(d->d_name, SKIPPED[i]) == 0;
+        if (skip)
             continue;
         code = ret->count < NAMES_MAX ? task_list_add(ret, d->d_name) : -E2BIG;
     }
@@ -120,16 +110,15 @@ static int list_names(struct reader *r, int fd, const char *path, struct task_li
         code = -errno;
     closedir(dir);
     if (code < 0)
-        return not_added(r, path, code);
-    if (ret->count > 0)
-        qsort(ret->items, ret->count, sizeof *ret->items, compare_names);
+        return tree_add_error(r, path, code);
+    task_list_sort(ret);
     return 0;
 }
 
-static int walk(struct reader *r, int dir, const char *prefix, unsigned depth);
+static int tree_walk(struct tree_reader *r, int dir, const char *prefix, unsigned depth);
 
-static int add_entry(struct reader *r, int dir, const char *name, const char *prefix,
-                     unsigned depth)
+static int tree_add_entry(struct tree_reader *r, int dir, const char *name, const char *prefix,
+                          unsigned depth)
 {
     char path[PATH_MAX];
     struct stat st;
@@ -139,18 +128,18 @@ static int add_entry(struct reader *r, int dir, const char *name, const char *pr
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return error_errno(r->err, errno, "%s/%s", r->folder, path);
     if (S_ISREG(st.st_mode))
-        return add_file(r, dir, name, path, &st);
+        return tree_add_file(r, dir, name, path, &st);
     if (S_ISLNK(st.st_mode))
-        return add_link(r, dir, name, path);
+        return tree_add_link(r, dir, name, path);
     if (!S_ISDIR(st.st_mode))
         return error_set(r->err, EINVAL, "%s/%s: is neither a file nor a folder nor a link",
                          r->folder, path);
     _cleanup_fd_ int sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return sub < 0 ? error_errno(r->err, errno, "%s/%s", r->folder, path)
-                   : walk(r, sub, path, depth + 1);
+                   : tree_walk(r, sub, path, depth + 1);
 }
 
-static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
+static int tree_walk(struct tree_reader *r, int dir, const char *prefix, unsigned depth)
 {
     struct task_list names = {0};
     if (depth > TASK_DEPTH_MAX)
@@ -159,9 +148,9 @@ static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
     int copy = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)
         return error_errno(r->err, errno, "%s/%s", r->folder, prefix);
-    int code = list_names(r, copy, prefix, &names);
+    int code = tree_list_names(r, copy, prefix, &names);
     for (size_t i = 0; i < names.count && code == 0; i++)
-        code = add_entry(r, dir, names.items[i], prefix, depth);
+        code = tree_add_entry(r, dir, names.items[i], prefix, depth);
     task_list_free(&names);
     return code;
 }
@@ -169,11 +158,11 @@ static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
 int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix,
                    struct error *err)
 {
-    struct reader r = {.tree = tree, .folder = folder, .err = err};
+    struct tree_reader r = {.tree = tree, .folder = folder, .err = err};
     for (size_t i = 0; i < tree->count; i++)
         r.bytes += tree->items[i].size;
     _cleanup_fd_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return dir < 0 ? error_errno(err, errno, "%s", folder) : walk(&r, dir, prefix, 0);
+    return dir < 0 ? error_errno(err, errno, "%s", folder) : tree_walk(&r, dir, prefix, 0);
 }
 
 int task_read_part(struct task_tree *tree, const char *folder, const char *part, const char *at,

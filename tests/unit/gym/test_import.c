@@ -365,8 +365,8 @@ static void test_diff_paths(void **state)
           "b/z\n",
           "x z ");
     paths("rename from old name\nrename to new\n", "old name new ");
-    no_paths("", "no diff");
-    no_paths("hello\n", "no diff");
+    no_paths("", "not a diff");
+    no_paths("hello\n", "not a diff");
     no_paths("--- a/../x\n", "outside");
     no_paths("--- /etc/passwd\n", "no a/ or b/");
     no_paths("--- \"a/\\303\"\n", "quoted");
@@ -392,7 +392,7 @@ static void test_diff_binary(void **state)
     drops(TEXT_PART, TEXT_PART, 0);
     drops(BINARY_PART TEXT_PART BINARY_PART, TEXT_PART, 2);
     drops(TEXT_PART BINARY_PART TEXT_PART, TEXT_PART TEXT_PART, 1);
-    drops("no diff", "no diff", 0);
+    drops("not a diff", "no diff", 0);
 }
 
 static void test_names(void **state)
