@@ -1,5 +1,4 @@
-/* What task.toml or task.yaml say, as far as it has a meaning here. Members that nobody knows are
- * let be. */
+/* The settings in task.toml or task.yaml that have a meaning here; other members are ignored. */
 #include <errno.h>
 #include <linux/limits.h>
 #include <math.h>
@@ -36,7 +35,7 @@ struct settings {
     int code;
 };
 
-static void take_seconds(const char *text, double *ret)
+static void setting_seconds(const char *text, double *ret)
 {
     char *end;
     double v = strtod(text, &end);
@@ -44,59 +43,57 @@ static void take_seconds(const char *text, double *ret)
         *ret = v;
 }
 
-static void take_megabytes(const char *text, uint64_t *ret)
+static void setting_megabytes(const char *text, uint64_t *ret)
 {
     uint64_t v;
     if (units_parse_count(text, &v) == 0 && v > 0 && v <= 1u << 20)
         *ret = v << 20;
 }
 
-static void take_size(const char *text, uint64_t *ret)
+static void setting_size(const char *text, uint64_t *ret)
 {
     uint64_t v;
     if (units_parse_size(text, &v) == 0 && v > 0 && v <= 1ull << 40)
         *ret = v;
 }
 
-/* What stands for a variable of the host's is not set: boxes have none of these. */
-static void take_env(struct settings *s, struct task_list *l, const char *key, const char *value)
+/* A variable of one of three tables. Values that refer to variables of the host are not set: boxes
+ * have none of these. */
+static void setting_variable(struct settings *s, const char *name, const char *value)
 {
-    char entry[4096];
-    bool plain =
-        key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
-    if (!*key || !plain || strstr(value, "${") || l->count >= ENV_MAX)
-        return;
-    snprintf(entry, sizeof entry, "%s=%s", key, value);
-    if (task_list_add(l, entry) < 0)
-        s->code = -ENOMEM;
-}
-
-static void take_variable(struct settings *s, const char *name, const char *value)
-{
-    struct {
+    static const char NAME[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    const struct {
         const char *table;
         struct task_list *list;
     } places[] = {{"environment.env.", &s->h->env},
                   {"verifier.env.", &s->h->checks},
                   {"solution.env.", &s->h->solves}};
-    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-        if (strncmp(name, places[i].table, strlen(places[i].table)) == 0)
-            take_env(s, places[i].list, name + strlen(places[i].table), value);
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        size_t n = strlen(places[i].table);
+        const char *key = name + n;
+        char entry[4096];
+        if (strncmp(name, places[i].table, n) != 0 || !*key || key[strspn(key, NAME)] ||
+            strstr(value, "${") || places[i].list->count >= ENV_MAX)
+            continue;
+        snprintf(entry, sizeof entry, "%s=%s", key, value);
+        if (task_list_add(places[i].list, entry) < 0)
+            s->code = -ENOMEM;
+    }
 }
 
 static void toml_value(void *data, const char *name, const char *value)
 {
     struct settings *s = data;
     if (strcmp(name, "verifier.timeout_sec") == 0)
-        take_seconds(value, &s->test_seconds);
+        setting_seconds(value, &s->test_seconds);
     else if (strcmp(name, "environment.memory_mb") == 0)
-        take_megabytes(value, &s->memory);
+        setting_megabytes(value, &s->memory);
     else if (strcmp(name, "environment.storage_mb") == 0)
-        take_megabytes(value, &s->disk);
+        setting_megabytes(value, &s->disk);
     else if (strcmp(name, "environment.memory") == 0)
-        take_size(value, &s->memory);
+        setting_size(value, &s->memory);
     else if (strcmp(name, "environment.storage") == 0)
-        take_size(value, &s->disk);
+        setting_size(value, &s->disk);
     else if (strcmp(name, "task.description") == 0)
         snprintf(s->title, sizeof s->title, "%.*s", (int)strcspn(value, "\n"), value);
     else if (strcmp(name, "environment.workdir") == 0)
@@ -106,7 +103,7 @@ static void toml_value(void *data, const char *name, const char *value)
     else if (strcmp(name, "verifier.environment_mode") == 0)
         s->separate = strcmp(value, "separate") == 0;
     else
-        take_variable(s, name, value);
+        setting_variable(s, name, value);
 }
 
 static void toml_table(void *data, const char *name)
@@ -120,7 +117,7 @@ static void yaml_value(void *data, const char *name, const char *value)
 {
     struct settings *s = data;
     if (strcmp(name, "max_test_timeout_sec") == 0)
-        take_seconds(value, &s->test_seconds);
+        setting_seconds(value, &s->test_seconds);
     else if (strcmp(name, "parser_name") == 0)
         snprintf(s->parser, sizeof s->parser, "%s", value);
     else if (strcmp(name, "instruction") == 0 && !s->instruction && *value)
@@ -133,31 +130,27 @@ static void yaml_deeper(void *data, const char *name, const char *inner)
     s->n_services += strcmp(name, "services") == 0;
 }
 
-static int read_file(struct harbor *h, const char *name, struct buf *b, char shown[2 * PATH_MAX],
-                     struct error *err)
-{
-    snprintf(shown, 2 * PATH_MAX, "%s/%s", h->folder, name);
-    return task_read_file(h->dir, name, shown, b, err);
-}
-
-static int read_yaml(struct harbor *h, const char *name, struct settings *s, struct error *err)
+static int settings_read_yaml(struct harbor *h, const char *name, struct settings *s,
+                              struct error *err)
 {
     char shown[2 * PATH_MAX];
     _cleanup_buf_ struct buf b = BUF_INIT(SETTINGS_MAX);
     struct yaml_sink sink = {yaml_value, yaml_deeper, s};
-    int r = read_file(h, name, &b, shown, err);
+    snprintf(shown, sizeof shown, "%s/%s", h->folder, name);
+    int r = harbor_read(h, name, &b, err);
     if (r < 0)
         return r;
     r = yaml_scan(b.data ? (const char *)b.data : "", b.len, &sink, err);
     return r < 0 ? error_wrap(err, "%s", shown) : 0;
 }
 
-static int read_toml(struct harbor *h, struct settings *s, struct error *err)
+static int settings_read_toml(struct harbor *h, struct settings *s, struct error *err)
 {
     char shown[2 * PATH_MAX];
     _cleanup_buf_ struct buf b = BUF_INIT(SETTINGS_MAX), text = BUF_INIT(SETTINGS_MAX);
     struct toml_sink sink = {toml_value, toml_table, s};
-    int r = read_file(h, "task.toml", &b, shown, err);
+    snprintf(shown, sizeof shown, "%s/task.toml", h->folder);
+    int r = harbor_read(h, "task.toml", &b, err);
     if (r < 0)
         return r;
     r = toml_scan(b.data ? (const char *)b.data : "", b.len, &sink, err);
@@ -171,7 +164,7 @@ static int read_toml(struct harbor *h, struct settings *s, struct error *err)
             "its tests are made for a container of their own (verifier.environment_mode)");
     if (s->code < 0)
         return task_no_memory(err);
-    r = read_file(h, "instruction.md", &text, shown, err);
+    r = harbor_read(h, "instruction.md", &text, err);
     if (r < 0)
         return r;
     s->instruction = buf_cstr(&text) ? strdup(buf_cstr(&text)) : NULL;
@@ -179,12 +172,12 @@ static int read_toml(struct harbor *h, struct settings *s, struct error *err)
 }
 
 /* Several containers at once are nothing that a box could stand for. */
-static int check_services(struct harbor *h, struct error *err)
+static int settings_check_services(struct harbor *h, struct error *err)
 {
     const char *name = h->old ? "docker-compose.yaml" : "environment/docker-compose.yaml";
     struct settings s = {.h = h};
     struct error why = {0};
-    int r = read_yaml(h, name, &s, &why);
+    int r = settings_read_yaml(h, name, &s, &why);
     free(s.instruction);
     if (r == -ENOENT)
         return 0;
@@ -193,7 +186,7 @@ static int check_services(struct harbor *h, struct error *err)
     return s.n_services > 1 ? error_set(err, EOPNOTSUPP, "%s: has more than one service", name) : 0;
 }
 
-static int apply(const struct settings *s, struct task *t, struct error *err)
+static int settings_apply(const struct settings *s, struct task *t, struct error *err)
 {
     const char *text = s->instruction ? s->instruction : "";
     if (!text[strspn(text, " \t\r\n")])
@@ -221,11 +214,11 @@ static int apply(const struct settings *s, struct task *t, struct error *err)
 int harbor_settings(struct harbor *h, struct task *t, struct error *err)
 {
     struct settings s = {.h = h};
-    int r = h->old ? read_yaml(h, "task.yaml", &s, err) : read_toml(h, &s, err);
+    int r = h->old ? settings_read_yaml(h, "task.yaml", &s, err) : settings_read_toml(h, &s, err);
     if (r == 0)
-        r = check_services(h, err);
+        r = settings_check_services(h, err);
     if (r == 0)
-        r = apply(&s, t, err);
+        r = settings_apply(&s, t, err);
     free(s.instruction);
     return r;
 }
@@ -235,7 +228,7 @@ int harbor_settings(struct harbor *h, struct task *t, struct error *err)
 #define NAME_SIZE  256
 
 /* Where the reader stands: names are taken of the first two levels. */
-struct place {
+struct yaml_place {
     unsigned depth;
     bool mapping[DEPTH_MAX]; /* what lies on each level: a mapping, or a list */
     bool value[DEPTH_MAX];   /* of a mapping: its value is next, not a name */
@@ -243,37 +236,37 @@ struct place {
     const struct yaml_sink *sink;
 };
 
-static bool at_name(const struct place *p)
+static bool yaml_at_name(const struct yaml_place *p)
 {
     return p->depth > 0 && p->mapping[p->depth - 1] && !p->value[p->depth - 1];
 }
 
 /* One value is complete: the next thing of its mapping is a name, or the other way round. */
-static void turn(struct place *p)
+static void yaml_turn(struct yaml_place *p)
 {
     if (p->depth > 0)
         p->value[p->depth - 1] = p->mapping[p->depth - 1] && !p->value[p->depth - 1];
 }
 
-static void take_scalar(struct place *p, const char *text)
+static void yaml_take_scalar(struct yaml_place *p, const char *text)
 {
-    if (p->depth == 1 && at_name(p))
+    if (p->depth == 1 && yaml_at_name(p))
         snprintf(p->name, sizeof p->name, "%s", text);
     else if (p->depth == 1 && p->mapping[0])
         p->sink->value(p->sink->data, p->name, text);
-    else if (p->depth == 2 && p->mapping[0] && at_name(p) && p->sink->deeper)
+    else if (p->depth == 2 && p->mapping[0] && yaml_at_name(p) && p->sink->deeper)
         p->sink->deeper(p->sink->data, p->name, text);
-    turn(p);
+    yaml_turn(p);
 }
 
-static int take_event(struct place *p, const yaml_event_t *e)
+static int yaml_take_event(struct yaml_place *p, const yaml_event_t *e)
 {
     switch (e->type) {
     case YAML_SCALAR_EVENT:
-        take_scalar(p, (const char *)e->data.scalar.value);
+        yaml_take_scalar(p, (const char *)e->data.scalar.value);
         return 0;
     case YAML_ALIAS_EVENT:
-        turn(p);
+        yaml_turn(p);
         return 0;
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT:
@@ -285,39 +278,36 @@ static int take_event(struct place *p, const yaml_event_t *e)
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         p->depth--;
-        turn(p);
+        yaml_turn(p);
         return 0;
     default:
         return 0;
     }
 }
 
-static int scan(yaml_parser_t *parser, const struct yaml_sink *sink, struct error *err)
-{
-    struct place p = {.sink = sink};
-    for (unsigned count = 0; count < EVENTS_MAX; count++) {
-        yaml_event_t e;
-        if (!yaml_parser_parse(parser, &e))
-            return error_set(err, EINVAL, "line %zu: %s", parser->problem_mark.line + 1,
-                             parser->problem ? parser->problem : "is not YAML");
-        bool end = e.type == YAML_STREAM_END_EVENT || e.type == YAML_DOCUMENT_END_EVENT;
-        int r = take_event(&p, &e);
-        yaml_event_delete(&e);
-        if (r < 0)
-            return error_set(err, ELOOP, "is nested too deeply");
-        if (end)
-            return 0;
-    }
-    return error_set(err, E2BIG, "is too long");
-}
-
 int yaml_scan(const char *text, size_t n, const struct yaml_sink *sink, struct error *err)
 {
     yaml_parser_t parser;
+    struct yaml_place p = {.sink = sink};
+    bool end = false;
+    int r = 0;
     if (!yaml_parser_initialize(&parser))
         return error_set(err, ENOMEM, "no memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
-    int r = scan(&parser, sink, err);
+    for (unsigned count = 0; r == 0 && !end; count++) {
+        yaml_event_t e;
+        if (count == EVENTS_MAX) {
+            r = error_set(err, E2BIG, "is too long");
+        } else if (!yaml_parser_parse(&parser, &e)) {
+            r = error_set(err, EINVAL, "line %zu: %s", parser.problem_mark.line + 1,
+                          parser.problem ? parser.problem : "is not YAML");
+        } else {
+            end = e.type == YAML_STREAM_END_EVENT || e.type == YAML_DOCUMENT_END_EVENT;
+            if (yaml_take_event(&p, &e) < 0)
+                r = error_set(err, ELOOP, "is nested too deeply");
+            yaml_event_delete(&e);
+        }
+    }
     yaml_parser_delete(&parser);
     return r;
 }

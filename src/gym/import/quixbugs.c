@@ -12,7 +12,7 @@
  *
  * A task's workspace has the program, its tests and what they need; never the correct programs.
  * Patches that do not solve it are made by changing one line that the solution leaves alone
- * (import_variants.c): the bug is still there, so its tests still fail.
+ * (patches.c): the bug is still there, so its tests still fail.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,15 +41,15 @@ struct checkout {
     const char *where;
 };
 
-static bool has(const struct checkout *c, const char *path)
+static bool checkout_has(const struct checkout *c, const char *path)
 {
     struct stat st;
     return fstatat(c->dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* A file of the checkout, put at the same place of the workspace. */
-static int take_file(struct checkout *c, struct task *t, const char *path, bool needed,
-                     struct error *err)
+static int checkout_take_file(struct checkout *c, struct task *t, const char *path, bool needed,
+                              struct error *err)
 {
     char shown[2 * PATH_MAX];
     struct error why = {0};
@@ -71,17 +71,17 @@ static bool is_python(const char *name)
 }
 
 /* test_NAME.py of a program; test_utils.py is a helper. */
-static bool is_test(const struct checkout *c, const char *name)
+static bool checkout_is_test(const struct checkout *c, const char *name)
 {
     char path[PATH_MAX];
     if (strncmp(name, "test_", 5) != 0)
         return false;
     snprintf(path, sizeof path, "python_programs/%s", name + 5);
-    return has(c, path);
+    return checkout_has(c, path);
 }
 
 /* What lies beside the tests and is none. */
-static int take_helpers(struct checkout *c, struct task *t, struct error *err)
+static int checkout_take_helpers(struct checkout *c, struct task *t, struct error *err)
 {
     char path[PATH_MAX];
     struct dirent *d;
@@ -92,16 +92,16 @@ static int take_helpers(struct checkout *c, struct task *t, struct error *err)
     if (!dir)
         return error_errno(err, errno, "%s/python_testcases", c->where);
     while (r == 0 && (d = readdir(dir)) && count++ < NAMES_MAX) {
-        if (!is_python(d->d_name) || is_test(c, d->d_name))
+        if (!is_python(d->d_name) || checkout_is_test(c, d->d_name))
             continue;
         snprintf(path, sizeof path, "python_testcases/%s", d->d_name);
-        r = take_file(c, t, path, false, err);
+        r = checkout_take_file(c, t, path, false, err);
     }
     closedir(dir);
     return r;
 }
 
-static int take_conftest(struct checkout *c, struct task *t, struct error *err)
+static int checkout_take_conftest(struct checkout *c, struct task *t, struct error *err)
 {
     char shown[2 * PATH_MAX];
     struct error why = {0};
@@ -117,28 +117,29 @@ static int take_conftest(struct checkout *c, struct task *t, struct error *err)
     return 0;
 }
 
-static int take_files(struct checkout *c, struct task *t, const char *name, struct error *err)
+static int checkout_take_files(struct checkout *c, struct task *t, const char *name,
+                               struct error *err)
 {
     static const char *const SHARED[] = {"python_programs/__init__.py", "python_programs/node.py"};
     char path[PATH_MAX];
     int r = 0;
     snprintf(path, sizeof path, "python_programs/%s.py", name);
-    r = take_file(c, t, path, true, err);
+    r = checkout_take_file(c, t, path, true, err);
     snprintf(path, sizeof path, "python_testcases/test_%s.py", name);
     if (r == 0)
-        r = take_file(c, t, path, true, err);
+        r = checkout_take_file(c, t, path, true, err);
     snprintf(path, sizeof path, "json_testcases/%s.json", name);
     if (r == 0)
-        r = take_file(c, t, path, false, err);
+        r = checkout_take_file(c, t, path, false, err);
     for (size_t i = 0; i < ARRAY_SIZE(SHARED) && r == 0; i++)
-        r = take_file(c, t, SHARED[i], false, err);
+        r = checkout_take_file(c, t, SHARED[i], false, err);
     if (r == 0)
-        r = take_conftest(c, t, err);
-    return r == 0 ? take_helpers(c, t, err) : r;
+        r = checkout_take_conftest(c, t, err);
+    return r == 0 ? checkout_take_helpers(c, t, err) : r;
 }
 
-static int read_program(struct checkout *c, const char *folder, const char *name, struct buf *b,
-                        struct error *err)
+static int checkout_read_program(struct checkout *c, const char *folder, const char *name,
+                                 struct buf *b, struct error *err)
 {
     char path[PATH_MAX], shown[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s.py", folder, name);
@@ -146,20 +147,21 @@ static int read_program(struct checkout *c, const char *folder, const char *name
     return task_read_file(c->dir, path, shown, b, err);
 }
 
-static int take_patches(struct checkout *c, struct task *t, const char *name, struct error *err)
+static int checkout_take_patches(struct checkout *c, struct task *t, const char *name,
+                                 struct error *err)
 {
     char path[PATH_MAX];
     _cleanup_buf_ struct buf bad = BUF_INIT(PROGRAM_MAX), good = BUF_INIT(PROGRAM_MAX);
-    int r = read_program(c, "python_programs", name, &bad, err);
+    int r = checkout_read_program(c, "python_programs", name, &bad, err);
     if (r == 0)
-        r = read_program(c, "correct_python_programs", name, &good, err);
+        r = checkout_read_program(c, "correct_python_programs", name, &good, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof path, "python_programs/%s.py", name);
     return variants_add(t, path, &bad, &good, err);
 }
 
-static int describe(struct task *t, const char *name, struct error *err)
+static int checkout_describe(struct task *t, const char *name, struct error *err)
 {
     char path[PATH_MAX];
     int r = import_text(&t->title, err, "QuixBugs: %s", name);
@@ -185,29 +187,24 @@ static int describe(struct task *t, const char *name, struct error *err)
     return r;
 }
 
-/* Many of the bugs never end: what counts is that a run which loops is stopped soon. The slowest
- * program takes 3 s when it is right. */
-static void set_limits(struct task *t)
-{
-    t->test_timeout_ns = 40 * NS_PER_S;
-    t->test_cpu_ns = 6 * NS_PER_S;
-}
-
-static int import_program(struct checkout *c, const char *name, struct error *err)
+static int checkout_import_program(struct checkout *c, const char *name, struct error *err)
 {
     _cleanup_task_ struct task *t = task_new();
     struct error why = {0};
     if (!t)
         return task_no_memory(err);
     import_name(name, t->name);
-    set_limits(t);
+    /* many of the bugs never end: a run that loops is stopped soon; the slowest correct program takes
+     * 3 s */
+    t->test_timeout_ns = 40 * NS_PER_S;
+    t->test_cpu_ns = 6 * NS_PER_S;
     int r = import_text(&t->origin, &why, "%s/python_programs/%s.py", c->where, name);
     if (r == 0)
-        r = take_files(c, t, name, &why);
+        r = checkout_take_files(c, t, name, &why);
     if (r == 0)
-        r = take_patches(c, t, name, &why);
+        r = checkout_take_patches(c, t, name, &why);
     if (r == 0)
-        r = describe(t, name, &why);
+        r = checkout_describe(t, name, &why);
     if (r < 0) {
         import_skip(c->im, name, &why);
         return 0;
@@ -217,17 +214,17 @@ static int import_program(struct checkout *c, const char *name, struct error *er
 
 /* Is it a program, and not something that programs need (node.py) or that tries them (gcd_test.py)?
  * One that has no test is told of. */
-static bool is_program(struct checkout *c, const char *name)
+static bool checkout_is_program(struct checkout *c, const char *name)
 {
     char test[PATH_MAX], correct[PATH_MAX];
     size_t n = strlen(name);
     snprintf(test, sizeof test, "python_testcases/test_%s.py", name);
     snprintf(correct, sizeof correct, "correct_python_programs/%s.py", name);
-    if (!import_wants(c->im, name) || has(c, test))
+    if (!import_wants(c->im, name) || checkout_has(c, test))
         return import_wants(c->im, name);
     struct error why = {0};
     bool helper = strcmp(name, "node") == 0 || (n > 5 && strcmp(name + n - 5, "_test") == 0);
-    if (helper || !has(c, correct))
+    if (helper || !checkout_has(c, correct))
         return false;
     error_set(&why, ENOENT, "it has no %s", test);
     import_skip(c->im, name, &why);
@@ -235,7 +232,7 @@ static bool is_program(struct checkout *c, const char *name)
 }
 
 /* The programs that have a test, sorted. */
-static int list_programs(struct checkout *c, struct task_list *ret, struct error *err)
+static int checkout_list_programs(struct checkout *c, struct task_list *ret, struct error *err)
 {
     char name[NAME_MAX + 1];
     struct dirent *d;
@@ -250,7 +247,7 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
         if (!is_python(name) || ret->count >= NAMES_MAX)
             continue;
         name[strlen(name) - 3] = 0;
-        if (is_program(c, name))
+        if (checkout_is_program(c, name))
             r = task_list_add(ret, name) < 0 ? task_no_memory(err) : 0;
     }
     closedir(dir);
@@ -258,25 +255,25 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
     return r;
 }
 
-static int import_quixbugs(struct import *im, const char *where, struct error *err)
+static int quixbugs_import(struct import *im, const char *where, struct error *err)
 {
     struct task_list names = {0};
     _cleanup_fd_ int dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct checkout c = {im, dir, where};
     if (dir < 0)
         return error_errno(err, errno, "%s", where);
-    if (has(&c, "python_programs") && !has(&c, "python_testcases"))
+    if (checkout_has(&c, "python_programs") && !checkout_has(&c, "python_testcases"))
         return error_set(
             err, ENOENT,
             "%s: has no folder python_testcases; checkouts of before 2021 have no tests to run",
             where);
-    int r = list_programs(&c, &names, err);
-    if (r == 0 && has(&c, "java_programs") && !im->o->only)
+    int r = checkout_list_programs(&c, &names, err);
+    if (r == 0 && checkout_has(&c, "java_programs") && !im->o->only)
         import_say(im, "java_programs: left out: only the Python programs can be played");
     for (size_t i = 0; i < names.count && r == 0; i++)
-        r = import_program(&c, names.items[i], err);
+        r = checkout_import_program(&c, names.items[i], err);
     task_list_free(&names);
     return r;
 }
 
-const struct import_kind IMPORT_QUIXBUGS = {"quixbugs", "quixbugs:DIR", import_quixbugs};
+const struct import_kind IMPORT_QUIXBUGS = {"quixbugs", "quixbugs:DIR", quixbugs_import};

@@ -11,12 +11,12 @@
  *     FAIL_TO_PASS,
  *     PASS_TO_PASS        the tests that count
  *
- * A row of SWE-smith has neither base_commit nor test_patch: its patch makes the bug, and taken
- * back it is the solution.
+ * A row of SWE-smith has neither base_commit nor test_patch: its patch makes the bug, and the
+ * reverse is the solution.
  *
  * A commit is extracted once, into a folder of the cache that is named after it, and is shared by
  * its tasks: boxes see it as a layer that they cannot write. Rows whose repository or commit is not
- * there, or whose tests are not pytest's, are passed over with a line why.
+ * there, or whose tests are not pytest's, are skipped with a message.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,15 @@
 #include "thread.h"
 #include "banned.h"
 
-static const char *member(const json_t *o, const char *name, struct error *err)
+#define DIFF_MAX    (16u << 20)
+#define ROWS_MAX    200000u
+#define ROW_MAX     (32u << 20)
+#define WHOLE_BYTES (256u << 20)
+#define VALUES_MAX  8000000u
+#define FILE_MAX    (1ll << 30)
+
+/* A member that must be a text; else the error is set. */
+static const char *row_member(const json_t *o, const char *name, struct error *err)
 {
     const char *text = json_string_value(json_object_get(o, name));
     if (!text && err->code == 0)
@@ -39,21 +47,15 @@ static const char *member(const json_t *o, const char *name, struct error *err)
     return text ? text : "";
 }
 
-/* A text that may be missing. */
-static const char *optional(const json_t *o, const char *name)
+/* A text that may be missing: NULL. */
+static const char *row_optional(const json_t *o, const char *name)
 {
     const char *text = json_string_value(json_object_get(o, name));
     return text && *text ? text : NULL;
 }
 
-static bool is_hex(const char *text)
-{
-    size_t n = strlen(text);
-    return n >= 7 && n <= 64 && text[strspn(text, "0123456789abcdef")] == 0;
-}
-
 /* OWNER/NAME, of characters that are safe in a path. */
-static bool repo_ok(const char *repo)
+static bool row_repo_is_valid(const char *repo)
 {
     static const char ALLOWED[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
@@ -63,24 +65,25 @@ static bool repo_ok(const char *repo)
            relpath_is_valid(repo, strlen(repo));
 }
 
-static int read_row(const json_t *o, struct row *ret, struct error *err)
+static int row_read(const json_t *o, struct row *ret, struct error *err)
 {
     *ret = (struct row){
-        .id = member(o, "instance_id", err),
-        .repo = member(o, "repo", err),
-        .problem = member(o, "problem_statement", err),
-        .patch = member(o, "patch", err),
-        .commit = optional(o, "base_commit"),
-        .test_patch = optional(o, "test_patch"),
+        .id = row_member(o, "instance_id", err),
+        .repo = row_member(o, "repo", err),
+        .problem = row_member(o, "problem_statement", err),
+        .patch = row_member(o, "patch", err),
+        .commit = row_optional(o, "base_commit"),
+        .test_patch = row_optional(o, "test_patch"),
         .json = o,
     };
     if (err->code)
         return -err->code;
-    if (!repo_ok(ret->repo))
+    if (!row_repo_is_valid(ret->repo))
         return error_set(err, EINVAL, "repo: \"%.100s\" is not of the form OWNER/NAME", ret->repo);
     if (!ret->commit && ret->test_patch)
         return error_set(err, EINVAL, "base_commit: is missing");
-    if (ret->commit && !is_hex(ret->commit))
+    size_t n = ret->commit ? strlen(ret->commit) : 40;
+    if (ret->commit && (n < 7 || n > 64 || ret->commit[strspn(ret->commit, "0123456789abcdef")]))
         return error_set(err, EINVAL, "base_commit: \"%.100s\" is not a commit id", ret->commit);
     if (!ret->test_patch && strncmp(ret->repo, "swesmith/", 9) != 0)
         return error_set(err, EINVAL, "test_patch: is missing");
@@ -90,16 +93,7 @@ static int read_row(const json_t *o, struct row *ret, struct error *err)
     return swebench_lists(ret, err);
 }
 
-static int take_instruction(struct task *t, const struct row *row, struct error *err)
-{
-    const char *must = optional(row->json, "requirements"),
-               *interface = optional(row->json, "interface");
-    return import_text(&t->instruction, err, "%s%s%s%s%s", row->problem,
-                       must ? "\n\nRequirements:\n" : "", must ? must : "",
-                       interface ? "\n\nInterface:\n" : "", interface ? interface : "");
-}
-
-static int describe(struct task *t, const struct row *row, const char *file, struct error *err)
+static int row_describe(struct task *t, const struct row *row, const char *file, struct error *err)
 {
     char prefix[256];
     t->test_timeout_ns = 1800 * NS_PER_S;
@@ -110,70 +104,120 @@ static int describe(struct task *t, const struct row *row, const char *file, str
     t->max_steps = 100;
     snprintf(prefix, sizeof prefix, "%s: ", row->repo);
     int r = import_title(&t->title, prefix, row->problem + strspn(row->problem, " \t\r\n"), err);
+    const char *must = row_optional(row->json, "requirements"),
+               *interface = row_optional(row->json, "interface");
     if (r == 0)
-        r = take_instruction(t, row, err);
+        r = import_text(&t->instruction, err, "%s%s%s%s%s", row->problem,
+                        must ? "\n\nRequirements:\n" : "", must ? must : "",
+                        interface ? "\n\nInterface:\n" : "", interface ? interface : "");
     if (r == 0)
         r = import_text(&t->origin, err, "%s", file);
     return r == 0 ? import_text(&t->language, err, "python") : r;
 }
 
-static int add_fix(struct task *t, const char *diff, struct error *err)
+static int row_add_fix(struct task *t, const char *diff, struct error *err)
 {
     return task_patch_add(t, "fix", diff) < 0 || task_list_add(&t->solution, "fix") < 0
                ? task_no_memory(err)
                : 0;
 }
 
-/* Pictures and the like that the diff names without what is in them stay as the base has them. */
-static int take_diffs(struct rows *rows, const struct row *row, struct task *t, struct buf *tests,
-                      struct error *err)
+/* A row with a test patch. Binary files that a diff names without their content stay as they are in
+ * the base. */
+static int row_take_patches(struct rows *rows, const struct row *row, struct task *t,
+                            struct error *err)
 {
     _cleanup_buf_ struct buf fix = BUF_INIT(strlen(row->patch) + 1);
-    size_t dropped = diff_drop_binary(row->patch, &fix) + diff_drop_binary(row->test_patch, tests);
-    const char *text = buf_cstr(&fix);
-    if (!text || !buf_cstr(tests))
+    _cleanup_buf_ struct buf tests = BUF_INIT(strlen(row->test_patch) + 1);
+    size_t dropped = diff_drop_binary(row->patch, &fix) + diff_drop_binary(row->test_patch, &tests);
+    if (!buf_cstr(&fix) || !buf_cstr(&tests))
         return task_no_memory(err);
     if (dropped)
         import_say(rows->im,
                    "%s: %zu binary files of its patches have no content and stay as they are",
                    t->name, dropped);
-    return add_fix(t, text, err);
-}
-
-/* A row with tests of its own. */
-static int take_patches(struct rows *rows, const struct row *row, struct task *t, struct error *err)
-{
-    _cleanup_buf_ struct buf tests = BUF_INIT(strlen(row->test_patch) + 1);
-    int r = take_diffs(rows, row, t, &tests, err);
+    int r = row_add_fix(t, buf_cstr(&fix), err);
     if (r == 0)
         r = diff_paths(buf_cstr(&tests), &t->tests.own, err);
     return r == 0 ? swebench_hidden(rows, buf_cstr(&tests), t, err) : r;
 }
 
-static int make_task(struct rows *rows, const struct row *row, const char *file, struct task *t,
-                     struct error *err)
+/*
+ * Rows of SWE-smith: the patch makes the bug. The base is the repository without it, or a commit
+ * that has it already; either way the workspace has it, and the solution is the difference back.
+ * The tests are the base's.
+ */
+
+/* The difference from the files with the bug to those without. */
+static int bug_make_fix(const struct task_list *paths, const struct task_tree *bad,
+                        const struct task_tree *good, struct buf *fix, struct error *err)
 {
-    int r = describe(t, row, file, err);
-    if (r == 0)
-        r = swebench_root(rows, row, t, err);
-    if (r == 0)
-        r = row->test_patch ? take_patches(rows, row, t, err) : swebench_bug(rows, row, t, err);
-    if (r == 0)
-        r = swebench_tests(rows, row, t, err);
-    if (r == 0)
-        r = swebench_supports(t, row->patch, err);
-    return r == 0 ? swebench_code(t, err) : r;
+    for (size_t i = 0; i < paths->count; i++) {
+        size_t at_a, at_b;
+        const char *path = paths->items[i];
+        if (!task_tree_find(bad, path, &at_a) || !task_tree_find(good, path, &at_b) ||
+            !S_ISREG(bad->items[at_a].mode) || !S_ISREG(good->items[at_b].mode))
+            return error_set(err, EOPNOTSUPP,
+                             "its patch adds or removes %s; only modified files can be reverted",
+                             paths->items[i]);
+        const struct task_file *a = &bad->items[at_a], *b = &good->items[at_b];
+        int r = diff_make(path, a->bytes, a->size, b->bytes, b->size, fix);
+        if (r < 0 && r != -ENODATA)
+            return error_errno(err, -r, "%s", paths->items[i]);
+    }
+    return buf_cstr(fix) ? 0 : task_no_memory(err);
 }
 
-static void free_row(struct row *row)
+static int bug_take(const char *scratch, const char *patch, const struct task_list *paths,
+                    struct task *t, struct error *err)
+{
+    struct task_tree before = {0}, after = {0};
+    struct error why = {0};
+    _cleanup_buf_ struct buf fix = BUF_INIT(DIFF_MAX);
+    int r = task_tree_read(&before, scratch, "", err);
+    bool has_bug = r == 0 && swebench_apply(scratch, patch, true, "", &why) == 0;
+    if (r == 0 && !has_bug)
+        r = swebench_apply(scratch, patch, false, "its patch does not apply to the base", err);
+    if (r == 0)
+        r = task_tree_read(&after, scratch, "", err);
+    if (r == 0)
+        r = bug_make_fix(paths, has_bug ? &before : &after, has_bug ? &after : &before, &fix, err);
+    if (r == 0)
+        r = row_add_fix(t, buf_cstr(&fix), err);
+    if (r == 0 && !has_bug) {
+        t->files = after;
+        after = (struct task_tree){0};
+    }
+    task_tree_free(&before);
+    task_tree_free(&after);
+    return r;
+}
+
+static int row_take_bug(const struct rows *rows, const struct row *row, struct task *t,
+                        struct error *err)
+{
+    struct task_list paths = {0};
+    char scratch[PATH_MAX];
+    int r = diff_paths(row->patch, &paths, err);
+    if (r == 0)
+        r = swebench_scratch(rows, t, &paths, scratch, err);
+    if (r == 0) {
+        r = bug_take(scratch, row->patch, &paths, t, err);
+        import_remove(scratch);
+    }
+    task_list_free(&paths);
+    return r;
+}
+
+static void row_free(struct row *row)
 {
     task_list_free(&row->must);
     task_list_free(&row->keep);
 }
 
-static int import_row(struct rows *rows, const json_t *o, const char *at, struct error *err)
+static int row_import(struct rows *rows, const json_t *o, const char *at, struct error *err)
 {
-    _cleanup_(free_row) struct row row = {0};
+    _cleanup_(row_free) struct row row = {0};
     struct error why = {0};
     char name[TASK_NAME_MAX];
     const char *id = json_string_value(json_object_get(o, "instance_id"));
@@ -184,9 +228,20 @@ static int import_row(struct rows *rows, const json_t *o, const char *at, struct
     if (!t)
         return task_no_memory(err);
     memcpy(t->name, name, sizeof name);
-    int r = read_row(o, &row, &why);
+    int r = row_read(o, &row, &why);
     if (r == 0)
-        r = make_task(rows, &row, at, t, &why);
+        r = row_describe(t, &row, at, &why);
+    if (r == 0)
+        r = swebench_root(rows, &row, t, &why);
+    if (r == 0)
+        r = row.test_patch ? row_take_patches(rows, &row, t, &why)
+                           : row_take_bug(rows, &row, t, &why);
+    if (r == 0)
+        r = swebench_tests(rows, &row, t, &why);
+    if (r == 0)
+        r = swebench_supports(t, row.patch, &why);
+    if (r == 0)
+        r = swebench_code(t, &why);
     if (cancel_check(rows->im->o->cancel, err) < 0)
         return -ECANCELED;
     if (r < 0) {
@@ -196,123 +251,13 @@ static int import_row(struct rows *rows, const json_t *o, const char *at, struct
     return import_add(rows->im, &t, err);
 }
 
-static int import_swebench(struct import *im, const char *where, struct error *err)
-{
-    struct rows rows = {.im = im, .file = where};
-    int r = import_cache(rows.cache, sizeof rows.cache, err);
-    return r < 0 ? r : swebench_read(&rows, import_row, err);
-}
-
-const struct import_kind IMPORT_SWEBENCH = {"swebench", "swebench:FILE", import_swebench};
-
-/*
- * Rows of SWE-smith: the patch makes the bug. The base is the repository without it, or a commit
- * that has it already; either way the workspace has it, and the solution is the difference back.
- * The tests are the base's.
- */
-
-#define DIFF_MAX (16u << 20)
-
-static const struct task_file *find(const struct task_tree *tree, const char *path)
-{
-    size_t at;
-    return task_tree_find(tree, path, &at) ? &tree->items[at] : NULL;
-}
-
-/* The difference from the files with the bug to those without. */
-static int make_fix(const struct task_list *paths, const struct task_tree *bad,
-                    const struct task_tree *good, struct buf *fix, struct error *err)
-{
-    for (size_t i = 0; i < paths->count; i++) {
-        const struct task_file *a = find(bad, paths->items[i]), *b = find(good, paths->items[i]);
-        if (!a || !b || !S_ISREG(a->mode) || !S_ISREG(b->mode))
-            return error_set(err, EOPNOTSUPP,
-                             "its patch adds or removes %s; only modified files can be reverted",
-                             paths->items[i]);
-        int r = diff_make(paths->items[i], a->bytes, a->size, b->bytes, b->size, fix);
-        if (r < 0 && r != -ENODATA)
-            return error_errno(err, -r, "%s", paths->items[i]);
-    }
-    return buf_cstr(fix) ? 0 : task_no_memory(err);
-}
-
-static int read_both(const char *scratch, const char *patch, bool *ret_has_bug,
-                     struct task_tree *before, struct task_tree *after, struct error *err)
-{
-    struct error why = {0};
-    int r = task_tree_read(before, scratch, "", err);
-    if (r < 0)
-        return r;
-    *ret_has_bug = swebench_apply(scratch, patch, true, "", &why) == 0;
-    if (!*ret_has_bug)
-        r = swebench_apply(scratch, patch, false, "its patch does not apply to the base", err);
-    return r == 0 ? task_tree_read(after, scratch, "", err) : r;
-}
-
-static int take_bug(const char *scratch, const char *patch, const struct task_list *paths,
-                    struct task *t, struct error *err)
-{
-    struct task_tree before = {0}, after = {0};
-    _cleanup_buf_ struct buf fix = BUF_INIT(DIFF_MAX);
-    bool has_bug = false;
-    int r = read_both(scratch, patch, &has_bug, &before, &after, err);
-    if (r == 0)
-        r = make_fix(paths, has_bug ? &before : &after, has_bug ? &after : &before, &fix, err);
-    if (r == 0 &&
-        (task_patch_add(t, "fix", buf_cstr(&fix)) < 0 || task_list_add(&t->solution, "fix") < 0))
-        r = task_no_memory(err);
-    if (r == 0 && !has_bug) {
-        t->files = after;
-        after = (struct task_tree){0};
-    }
-    task_tree_free(&before);
-    task_tree_free(&after);
-    return r;
-}
-
-int swebench_bug(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
-{
-    struct task_list paths = {0};
-    char scratch[PATH_MAX];
-    int r = diff_paths(row->patch, &paths, err);
-    if (r == 0)
-        r = swebench_scratch(rows, t, &paths, scratch, err);
-    if (r == 0) {
-        r = take_bug(scratch, row->patch, &paths, t, err);
-        import_remove(scratch);
-    }
-    task_list_free(&paths);
-    return r;
-}
-
 /*
  * The file of rows: an array of objects; an object a line; one object alone, in lines or not; or
  * what the data sets' server answers, an object whose member `rows` is a list of objects with a
  * member `row`.
  */
 
-#define ROWS_MAX    200000u
-#define ROW_MAX     (32u << 20)
-#define WHOLE_BYTES (256u << 20)
-#define VALUES_MAX  8000000u
-#define FILE_MAX    (1ll << 30)
-
-/* An array of rows, in either form. */
-static int take_array(struct rows *rows, const json_t *list, row_taker take, struct error *err)
-{
-    json_t *one;
-    size_t i;
-    int r = 0;
-    json_array_foreach(list, i, one)
-    {
-        const json_t *inner = json_object_get(one, "row");
-        if (r == 0)
-            r = take(rows, json_is_object(inner) ? inner : one, rows->file, err);
-    }
-    return r;
-}
-
-static int take_whole(struct rows *rows, FILE *in, row_taker take, struct error *err)
+static int rows_read_whole(struct rows *rows, FILE *in, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(WHOLE_BYTES);
     json_error_t at;
@@ -321,49 +266,51 @@ static int take_whole(struct rows *rows, FILE *in, row_taker take, struct error 
         return error_errno(err, r == -ENOBUFS ? EFBIG : -r, "%s", rows->file);
     if (json_count_values((const char *)b.data, b.len, VALUES_MAX) > VALUES_MAX)
         return error_set(err, E2BIG, "%s: has more than %u values", rows->file, VALUES_MAX);
-    json_t *whole = json_loadb((const char *)b.data, b.len, 0, &at);
+    _cleanup_json_ json_t *whole = json_loadb((const char *)b.data, b.len, 0, &at);
     if (!whole)
         return error_set(err, EINVAL, "%s: line %d, column %d: %s", rows->file, at.line, at.column,
                          at.text);
     const json_t *list = json_is_array(whole) ? whole : json_object_get(whole, "rows");
-    r = json_is_array(list) ? take_array(rows, list, take, err)
-                            : take(rows, whole, rows->file, err);
-    json_decref(whole);
-    return r;
-}
-
-static int take_line(struct rows *rows, const char *line, size_t n, size_t number, row_taker take,
-                     struct error *err)
-{
-    json_t *o = NULL;
-    struct error why = {0};
-    char at[PATH_MAX];
-    if (line[strspn(line, " \t\r\n")] == 0)
-        return 0;
-    snprintf(at, sizeof at, "%.3900s, line %zu", rows->file, number);
-    int r = n > ROW_MAX ? error_set(&why, EFBIG, "is too long") : task_json(line, n, &o, &why);
-    if (r < 0) {
-        import_skip(rows->im, at, &why);
-        return 0;
+    if (!json_is_array(list))
+        return row_import(rows, whole, rows->file, err);
+    json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        const json_t *inner = json_object_get(one, "row");
+        if (r == 0)
+            r = row_import(rows, json_is_object(inner) ? inner : one, rows->file, err);
     }
-    r = take(rows, o, at, err);
-    json_decref(o);
     return r;
 }
 
-static int take_lines(struct rows *rows, FILE *in, row_taker take, struct error *err)
+static int rows_read_lines(struct rows *rows, FILE *in, struct error *err)
 {
     _cleanup_free_ char *line = NULL;
     size_t room = 0, number = 0;
     ssize_t n;
     int r = 0;
-    while (r == 0 && number < ROWS_MAX && (n = getline(&line, &room, in)) > 0)
-        r = take_line(rows, line, (size_t)n, ++number, take, err);
+    while (r == 0 && number < ROWS_MAX && (n = getline(&line, &room, in)) > 0) {
+        _cleanup_json_ json_t *o = NULL;
+        struct error why = {0};
+        char at[PATH_MAX];
+        snprintf(at, sizeof at, "%.3900s, line %zu", rows->file, ++number);
+        if (line[strspn(line, " \t\r\n")] == 0)
+            continue;
+        if (n > (ssize_t)ROW_MAX)
+            error_set(&why, EFBIG, "is too long");
+        else
+            task_json(line, (size_t)n, &o, &why);
+        if (why.code)
+            import_skip(rows->im, at, &why);
+        else
+            r = row_import(rows, o, at, err);
+    }
     return r;
 }
 
 /* Is the first line a row? Then each line is one. */
-static bool has_rows_as_lines(FILE *in)
+static bool rows_are_lines(FILE *in)
 {
     _cleanup_free_ char *line = NULL;
     size_t room = 0;
@@ -380,7 +327,7 @@ static bool has_rows_as_lines(FILE *in)
     return rows;
 }
 
-int swebench_read(struct rows *rows, row_taker take, struct error *err)
+static int rows_read(struct rows *rows, struct error *err)
 {
     struct stat st;
     int first;
@@ -398,6 +345,15 @@ int swebench_read(struct rows *rows, row_taker take, struct error *err)
         return error_set(
             err, EINVAL, "%s: must begin with [ (an array of rows) or { (one row per line)%s",
             rows->file, first == 'P' ? "; a Parquet file must be converted to JSON first" : "");
-    bool lines = first == '{' && has_rows_as_lines(in);
-    return lines ? take_lines(rows, in, take, err) : take_whole(rows, in, take, err);
+    bool lines = first == '{' && rows_are_lines(in);
+    return lines ? rows_read_lines(rows, in, err) : rows_read_whole(rows, in, err);
 }
+
+static int swebench_import(struct import *im, const char *where, struct error *err)
+{
+    struct rows rows = {.im = im, .file = where};
+    int r = import_cache(rows.cache, sizeof rows.cache, err);
+    return r < 0 ? r : rows_read(&rows, err);
+}
+
+const struct import_kind IMPORT_SWEBENCH = {"swebench", "swebench:FILE", swebench_import};

@@ -1,6 +1,7 @@
 /* What the files of the importer for rows of SWE-bench share. */
 #pragma once
 
+#include <jansson.h>
 #include <linux/limits.h>
 
 #include "importer.h"
@@ -22,13 +23,6 @@ struct rows {
     char cache[PATH_MAX]; /* where commits are extracted */
 };
 
-/* Calls `take` with each row of a file, whatever its form; `at` says where it was found. */
-typedef int (*row_taker)(struct rows *rows, const json_t *row, const char *at, struct error *err);
-int swebench_read(struct rows *rows, row_taker take, struct error *err);
-
-/* A member by its name, in large letters or in small ones (SWE-bench Pro). */
-json_t *swebench_member(const json_t *row, const char *name);
-
 /* Both lists of tests, and whether their names are pytest's. */
 int swebench_lists(struct row *row, struct error *err);
 
@@ -43,10 +37,6 @@ int swebench_root(const struct rows *rows, const struct row *row, struct task *t
 /* The tests as the test patch makes them: hidden. Needs root and own. */
 int swebench_hidden(const struct rows *rows, const char *test_patch, struct task *t,
                     struct error *err);
-
-/* A row whose patch makes the bug: the workspace has it, and the solution takes it back. Needs
- * root. */
-int swebench_bug(const struct rows *rows, const struct row *row, struct task *t, struct error *err);
 
 /* What else the tests need as the base has it, but for what the solution changes: files, own. */
 int swebench_supports(struct task *t, const char *solution, struct error *err);

@@ -16,8 +16,8 @@
 
 /* A repository of SWE-smith's is a copy, OWNER__NAME.COMMIT: the one that it was made from will do
  * as well. */
-static bool smith_origin(const char *repo, char owner[256], const char **ret_name,
-                         char commit[GIT_ID_SIZE])
+static bool repo_smith_origin(const char *repo, char owner[256], const char **ret_name,
+                              char commit[GIT_ID_SIZE])
 {
     const char *mirror = strncmp(repo, "swesmith/", 9) == 0 ? repo + 9 : "",
                *point = strrchr(mirror, '.');
@@ -34,7 +34,8 @@ static bool smith_origin(const char *repo, char owner[256], const char **ret_nam
 
 /* The git folder of a repository in the folder of repositories: OWNER__NAME, OWNER/NAME or NAME, as
  * they are or with .git behind them. */
-static bool find_git(const char *repos, const char *owner, const char *name, char *dir, size_t size)
+static bool repo_find_git(const char *repos, const char *owner, const char *name, char *dir,
+                          size_t size)
 {
     char path[PATH_MAX];
     for (unsigned i = 0; i < 6; i++) {
@@ -50,7 +51,7 @@ static bool find_git(const char *repos, const char *owner, const char *name, cha
     return false;
 }
 
-static int find_repo(const struct rows *rows, const struct row *row, char *dir, size_t size,
+static int repo_find(const struct rows *rows, const struct row *row, char *dir, size_t size,
                      struct error *err)
 {
     const char *repos = rows->im->o->repos, *name = strchr(row->repo, '/') + 1, *first;
@@ -60,10 +61,10 @@ static int find_repo(const struct rows *rows, const struct row *row, char *dir, 
                          "needs its repository %s: name the folder that contains it with --repos",
                          row->repo);
     snprintf(owner, sizeof owner, "%.*s", (int)(name - row->repo - 1), row->repo);
-    if (find_git(repos, owner, name, dir, size))
+    if (repo_find_git(repos, owner, name, dir, size))
         return 0;
-    if (smith_origin(row->repo, origin, &first, commit) &&
-        find_git(repos, origin, first, dir, size))
+    if (repo_smith_origin(row->repo, origin, &first, commit) &&
+        repo_find_git(repos, origin, first, dir, size))
         return 0;
     return error_set(err, ENOENT, "there is no repository %s__%s (nor %s) in %s", owner, name, name,
                      repos);
@@ -71,8 +72,8 @@ static int find_repo(const struct rows *rows, const struct row *row, char *dir, 
 
 /* The commit that is meant: the row's; or the one of the repository's name; or what is checked out,
  * in a copy that has no other. */
-static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_ID_SIZE],
-                       struct error *err)
+static int repo_find_commit(const struct row *row, const char *git_dir, char ret[GIT_ID_SIZE],
+                            struct error *err)
 {
     char origin[256], commit[GIT_ID_SIZE];
     const char *name;
@@ -82,46 +83,40 @@ static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_
         return memcpy(ret, row->commit, n + 1), 0;
     if (row->commit)
         return git_resolve(git_dir, row->commit, ret, err);
-    if (smith_origin(row->repo, origin, &name, commit) &&
+    if (repo_smith_origin(row->repo, origin, &name, commit) &&
         git_resolve(git_dir, commit, ret, &why) == 0)
         return 0;
     return git_resolve(git_dir, "HEAD", ret, err);
-}
-
-/* Extracts the commit to a folder beside the place it is meant for, and moves it there. */
-static int extract(const char *git_dir, const char *commit, const char *folder, int cancel,
-                   struct error *err)
-{
-    char temporary[PATH_MAX];
-    struct stat st;
-    if (stat(folder, &st) == 0)
-        return 0;
-    snprintf(temporary, sizeof temporary, "%.4000s.XXXXXX", folder);
-    if (!mkdtemp(temporary) || chmod(temporary, 0755) < 0)
-        return error_errno(err, errno, "cannot make a folder in %s", folder);
-    int r = git_extract(git_dir, commit, temporary, cancel, err);
-    if (r == 0 && rename(temporary, folder) < 0 && errno != EEXIST && errno != ENOTEMPTY)
-        r = error_errno(err, errno, "cannot make %s", folder);
-    import_remove(temporary);
-    return r;
 }
 
 int swebench_root(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
 {
     char git_dir[PATH_MAX], commit[GIT_ID_SIZE];
     const char *slash = strchr(row->repo, '/');
-    int r = find_repo(rows, row, git_dir, sizeof git_dir, err);
+    int r = repo_find(rows, row, git_dir, sizeof git_dir, err);
     if (r == 0)
-        r = find_commit(row, git_dir, commit, err);
+        r = repo_find_commit(row, git_dir, commit, err);
     if (r == 0)
         r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo),
                         row->repo, slash + 1, commit);
-    return r == 0 ? extract(git_dir, commit, t->root, rows->im->o->cancel, err) : r;
+    struct stat st;
+    if (r < 0 || stat(t->root, &st) == 0)
+        return r;
+    /* extracted beside its place and then moved there */
+    char temporary[PATH_MAX];
+    snprintf(temporary, sizeof temporary, "%.4000s.XXXXXX", t->root);
+    if (!mkdtemp(temporary) || chmod(temporary, 0755) < 0)
+        return error_errno(err, errno, "cannot make a folder in %s", t->root);
+    r = git_extract(git_dir, commit, temporary, rows->im->o->cancel, err);
+    if (r == 0 && rename(temporary, t->root) < 0 && errno != EEXIST && errno != ENOTEMPTY)
+        r = error_errno(err, errno, "cannot make %s", t->root);
+    import_remove(temporary);
+    return r;
 }
 
 /* Files of the base, as far as they are there, go to a folder of their own. */
-static int copy_base(const struct task *t, const struct task_list *paths, int scratch,
-                     struct error *err)
+static int scratch_copy_base(const struct task *t, const struct task_list *paths, int scratch,
+                             struct error *err)
 {
     char shown[2 * PATH_MAX];
     _cleanup_fd_ int root = open(t->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -151,7 +146,7 @@ int swebench_scratch(const struct rows *rows, const struct task *t, const struct
     if (!mkdtemp(path))
         return error_errno(err, errno, "cannot make a folder in %s", rows->cache);
     _cleanup_fd_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = dir < 0 ? error_errno(err, errno, "%s", path) : copy_base(t, paths, dir, err);
+    int r = dir < 0 ? error_errno(err, errno, "%s", path) : scratch_copy_base(t, paths, dir, err);
     if (r < 0)
         import_remove(path);
     else
@@ -197,7 +192,7 @@ int swebench_hidden(const struct rows *rows, const char *test_patch, struct task
 }
 
 /* A file of the base that the tests need as it is: staged pristine, like the tests themselves. */
-static int take_support(struct task *t, int root, const char *path, const struct task_list *fixed,
+static int support_take(struct task *t, int root, const char *path, const struct task_list *fixed,
                         struct error *err)
 {
     char shown[2 * PATH_MAX];
@@ -218,8 +213,8 @@ static int take_support(struct task *t, int root, const char *path, const struct
 }
 
 /* What pytest takes from the folders above a test: they are packages, and have fixtures. */
-static int take_above(struct task *t, int root, const char *test, const struct task_list *fixed,
-                      struct error *err)
+static int support_take_above(struct task *t, int root, const char *test,
+                              const struct task_list *fixed, struct error *err)
 {
     static const char *const NAMES[] = {"conftest.py", "__init__.py"};
     char path[PATH_MAX];
@@ -230,7 +225,7 @@ static int take_above(struct task *t, int root, const char *test, const struct t
         n = slash ? (size_t)(slash - test) : 0;
         for (size_t i = 0; i < (n ? 2 : 1) && r == 0; i++) {
             snprintf(path, sizeof path, "%.*s%s%s", (int)n, test, n ? "/" : "", NAMES[i]);
-            r = take_support(t, root, path, fixed, err);
+            r = support_take(t, root, path, fixed, err);
         }
         if (n == 0)
             break;
@@ -249,11 +244,11 @@ int swebench_supports(struct task *t, const char *solution, struct error *err)
         return error_errno(err, errno, "%s", t->root);
     diff_paths(solution, &fixed, NULL);
     for (size_t i = 0; i < t->tests.paths.count && r == 0; i++)
-        r = take_support(t, root, t->tests.paths.items[i], &fixed, err);
+        r = support_take(t, root, t->tests.paths.items[i], &fixed, err);
     for (size_t i = 0; i < t->tests.paths.count && r == 0; i++)
-        r = take_above(t, root, t->tests.paths.items[i], &fixed, err);
+        r = support_take_above(t, root, t->tests.paths.items[i], &fixed, err);
     for (size_t i = 0; i < ARRAY_SIZE(SETTINGS) && r == 0; i++)
-        r = take_support(t, root, SETTINGS[i], &fixed, err);
+        r = support_take(t, root, SETTINGS[i], &fixed, err);
     task_list_free(&fixed);
     return r;
 }
@@ -265,19 +260,8 @@ int swebench_supports(struct task *t, const char *solution, struct error *err)
 
 #define NAMES_MAX 2000
 
-/* What the runner of the tests has loaded already, and would not load again. */
-static bool is_runners(const char *name)
-{
-    static const char *const NAMES[] = {"pytest",    "_pytest", "pluggy", "iniconfig",
-                                        "packaging", "attr",    "attrs"};
-    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++)
-        if (strcmp(name, NAMES[i]) == 0)
-            return true;
-    return false;
-}
-
 /* The name that a file or folder is imported by, or false. */
-static bool module_name(const char *folder, const char *entry, char name[NAME_MAX + 1])
+static bool code_module_name(const char *folder, const char *entry, char name[NAME_MAX + 1])
 {
     char path[2 * PATH_MAX];
     struct stat st;
@@ -293,8 +277,10 @@ static bool module_name(const char *folder, const char *entry, char name[NAME_MA
 }
 
 /* All names of a folder. */
-static int take_names(struct task *t, const char *folder, struct error *err)
+static int code_take_names(struct task *t, const char *folder, struct error *err)
 {
+    static const char *const RUNNERS[] = {"pytest",    "_pytest", "pluggy", "iniconfig",
+                                          "packaging", "attr",    "attrs"};
     char name[NAME_MAX + 1];
     struct dirent *d;
     int r = 0;
@@ -302,9 +288,12 @@ static int take_names(struct task *t, const char *folder, struct error *err)
     if (!dir)
         return 0;
     while (r == 0 && (d = readdir(dir)) && t->tests.packages.count < NAMES_MAX) {
-        if (!module_name(folder, d->d_name, name) || task_list_has(&t->tests.packages, name))
+        if (!code_module_name(folder, d->d_name, name) || task_list_has(&t->tests.packages, name))
             continue;
-        if (is_runners(name))
+        bool loaded = false; /* by the runner of the tests, which would not load it again */
+        for (size_t i = 0; i < ARRAY_SIZE(RUNNERS); i++)
+            loaded |= strcmp(name, RUNNERS[i]) == 0;
+        if (loaded)
             r = error_set(err, EOPNOTSUPP, "its package %s is part of what runs the tests here",
                           name);
         else if (task_list_add(&t->tests.packages, name) < 0)
@@ -325,9 +314,9 @@ int swebench_code(struct task *t, struct error *err)
         if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
         r = task_list_add(&t->tests.import, FOLDERS[i]) < 0 ? task_no_memory(err)
-                                                            : take_names(t, path, err);
+                                                            : code_take_names(t, path, err);
     }
-    if (r == 0 && t->tests.packages.count > 0)
+    if (r == 0)
         task_list_sort(&t->tests.packages);
     return r;
 }

@@ -3,12 +3,9 @@
  * name is one of
  *
  *     tests/test_x.py::TestY::test_z[1]    pytest's
- *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by those who made
- *                                          the row: it
- * may stand for several tests, and counts for none test_z                               SymPy's:
- *                                                                                       the
- *                                                                                       function
- * is looked for in the files of the test patch
+ *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by the row's author:
+ *                                          it may mean several tests, and does not count
+ *     test_z                               SymPy's: a function in a file of the test patch
  *
  * If all tests that must pass are of the second kind, those count that pass with the solution.
  */
@@ -20,29 +17,6 @@
 #include "swebench.h"
 #include "banned.h"
 
-json_t *swebench_member(const json_t *row, const char *name)
-{
-    char small[64];
-    size_t n = 0;
-    for (; name[n] && n + 1 < sizeof small; n++)
-        small[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] + 32 : name[n]);
-    small[n] = 0;
-    json_t *value = json_object_get(row, name);
-    return value ? value : json_object_get(row, small);
-}
-
-/* The end of a text of Python's that begins with a quote, its content to b. NULL: it has none. */
-static const char *take_text(const char *at, struct buf *b)
-{
-    char quote = *at++;
-    for (; *at && *at != quote; at++) {
-        if (*at == '\\' && at[1])
-            at++;
-        buf_append(b, at, 1);
-    }
-    return *at ? at + 1 : NULL;
-}
-
 /* A list of texts as Python writes it, or NULL. */
 static json_t *python_list(const char *at, size_t n)
 {
@@ -51,7 +25,13 @@ static json_t *python_list(const char *at, size_t n)
     bool ok = list && *at++ == '[';
     while (ok && (at += strspn(at, " \t\r\n,"), *at != ']')) {
         _cleanup_buf_ struct buf b = BUF_INIT(n + 1);
-        ok = (*at == '\'' || *at == '"') && (at = take_text(at, &b));
+        char quote = *at;
+        ok = quote == '\'' || quote == '"';
+        for (at += ok; ok && *at && *at != quote; at++) {
+            at += *at == '\\' && at[1];
+            buf_append(&b, at, 1);
+        }
+        ok = ok && *at++ == quote;
         json_t *text = ok ? json_stringn(b.data ? (const char *)b.data : "", b.len) : NULL;
         ok = text && json_array_append_new(list, text) == 0;
     }
@@ -61,9 +41,13 @@ static json_t *python_list(const char *at, size_t n)
     return NULL;
 }
 
-static int read_list(const json_t *row, const char *name, json_t **ret, struct error *err)
+/* A list of the row, by its name in capitals or in small letters (SWE-bench Pro). */
+static int tests_read_list(const json_t *row, const char *name, const char *small, json_t **ret,
+                           struct error *err)
 {
-    json_t *value = swebench_member(row, name), *list = NULL;
+    json_t *value = json_object_get(row, name), *list = NULL;
+    if (!value)
+        value = json_object_get(row, small);
     struct error why = {0};
     const char *text = json_string_value(value);
     if (!text)
@@ -80,15 +64,15 @@ static int read_list(const json_t *row, const char *name, json_t **ret, struct e
     return 0;
 }
 
-static bool is_bare(const char *name)
+static bool test_is_bare(const char *name)
 {
     return strncmp(name, "test", 4) == 0 &&
            name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
                0;
 }
 
-/* The length of the file's path in front of `::`; 0: it is no name of pytest's. */
-static size_t file_length(const char *name)
+/* The length of the file's path before `::`; 0: it is not a name of pytest. */
+static size_t test_file_length(const char *name)
 {
     const char *colons = strstr(name, "::");
     size_t n = colons ? (size_t)(colons - name) : 0;
@@ -97,18 +81,12 @@ static size_t file_length(const char *name)
                : 0;
 }
 
-static bool is_cut(const char *name)
-{
-    const char *bracket = strchr(name, '[');
-    return bracket && name[strlen(name) - 1] != ']';
-}
-
-static int take_list(const json_t *row, const char *name, json_t *seen, struct task_list *ret,
-                     struct error *err)
+static int tests_take_list(const json_t *row, const char *name, const char *small, json_t *seen,
+                           struct task_list *ret, struct error *err)
 {
     json_t *list = NULL, *one;
     size_t i;
-    int r = read_list(row, name, &list, err);
+    int r = tests_read_list(row, name, small, &list, err);
     json_array_foreach(list, i, one)
     {
         const char *test = json_string_value(one);
@@ -116,7 +94,7 @@ static int take_list(const json_t *row, const char *name, json_t *seen, struct t
             continue;
         if (!test)
             r = error_set(err, EINVAL, "%s[%zu]: not a string", name, i);
-        else if (!is_bare(test) && !file_length(test))
+        else if (!test_is_bare(test) && !test_file_length(test))
             r = error_set(err, EINVAL, "its tests are not pytest's: %.100s", test);
         else if (json_object_set_new(seen, test, json_true()) < 0)
             r = task_no_memory(err);
@@ -130,24 +108,24 @@ static int take_list(const json_t *row, const char *name, json_t *seen, struct t
 int swebench_lists(struct row *row, struct error *err)
 {
     json_t *seen = json_object();
-    int r =
-        seen ? take_list(row->json, "FAIL_TO_PASS", seen, &row->must, err) : task_no_memory(err);
+    int r = seen ? tests_take_list(row->json, "FAIL_TO_PASS", "fail_to_pass", seen, &row->must, err)
+                 : task_no_memory(err);
     if (r == 0 && row->must.count == 0)
         r = error_set(err, EINVAL, "FAIL_TO_PASS: is empty");
     if (r == 0)
-        r = take_list(row->json, "PASS_TO_PASS", seen, &row->keep, err);
+        r = tests_take_list(row->json, "PASS_TO_PASS", "pass_to_pass", seen, &row->keep, err);
     json_decref(seen);
     return r;
 }
 
-struct found {
+struct tests_found {
     struct task *t;
     size_t exact; /* names that count */
     size_t lost;  /* that do not */
     struct error *err;
 };
 
-static int add_path(struct task *t, const char *name, size_t n, struct error *err)
+static int found_add_path(struct task *t, const char *name, size_t n, struct error *err)
 {
     char path[PATH_MAX];
     memcpy(path, name, n);
@@ -157,14 +135,14 @@ static int add_path(struct task *t, const char *name, size_t n, struct error *er
     return task_list_add(&t->tests.paths, path) < 0 ? task_no_memory(err) : 0;
 }
 
-static int add_expected(struct found *f, const char *name)
+static int found_add_test(struct tests_found *f, const char *name)
 {
     f->exact++;
     return task_list_add(&f->t->tests.expected, name) < 0 ? task_no_memory(f->err) : 0;
 }
 
 /* `def NAME(` at the beginning of a line. */
-static bool defines(const struct task_file *file, const char *name)
+static bool file_defines(const struct task_file *file, const char *name)
 {
     char text[300];
     int n = snprintf(text, sizeof text, "\ndef %s(", name);
@@ -174,7 +152,7 @@ static bool defines(const struct task_file *file, const char *name)
            (file->size >= (size_t)n - 1 && memcmp(file->bytes, text + 1, (size_t)n - 1) == 0);
 }
 
-static int take_bare(struct found *f, const char *name)
+static int found_take_bare(struct tests_found *f, const char *name)
 {
     char full[PATH_MAX];
     size_t before = f->exact;
@@ -182,32 +160,32 @@ static int take_bare(struct found *f, const char *name)
     for (size_t i = 0; i < f->t->hidden.count && r == 0; i++) {
         const struct task_file *file = &f->t->hidden.items[i];
         size_t n = strlen(file->path);
-        if (n < 4 || strcmp(file->path + n - 3, ".py") != 0 || !defines(file, name))
+        if (n < 4 || strcmp(file->path + n - 3, ".py") != 0 || !file_defines(file, name))
             continue;
         snprintf(full, sizeof full, "%s::%s", file->path, name);
-        r = add_path(f->t, full, n, f->err);
+        r = found_add_path(f->t, full, n, f->err);
         if (r == 0)
-            r = add_expected(f, full);
+            r = found_add_test(f, full);
     }
     f->lost += f->exact == before;
     return r;
 }
 
-static int take_names(struct found *f, const struct task_list *names)
+static int found_take_names(struct tests_found *f, const struct task_list *names)
 {
     int r = 0;
     for (size_t i = 0; i < names->count && r == 0; i++) {
         const char *name = names->items[i];
-        size_t n = file_length(name);
+        size_t n = test_file_length(name);
         if (n == 0) {
-            r = take_bare(f, name);
+            r = found_take_bare(f, name);
             continue;
         }
-        r = add_path(f->t, name, n, f->err);
-        if (r == 0 && is_cut(name))
+        r = found_add_path(f->t, name, n, f->err);
+        if (r == 0 && strchr(name, '[') && name[strlen(name) - 1] != ']') /* cut off */
             f->lost++;
         else if (r == 0)
-            r = add_expected(f, name);
+            r = found_add_test(f, name);
     }
     return r;
 }
@@ -215,14 +193,14 @@ static int take_names(struct found *f, const struct task_list *names)
 int swebench_tests(const struct rows *rows, const struct row *row, struct task *t,
                    struct error *err)
 {
-    struct found f = {.t = t, .err = err};
-    int r = take_names(&f, &row->must);
+    struct tests_found f = {.t = t, .err = err};
+    int r = found_take_names(&f, &row->must);
     if (r == 0 && t->tests.paths.count == 0)
         return error_set(err, EINVAL, "its test %.100s is in no file of test_patch",
                          row->must.items[0]);
     bool learn = f.exact == 0;
     if (r == 0)
-        r = take_names(&f, &row->keep);
+        r = found_take_names(&f, &row->keep);
     if (r < 0)
         return r;
     if (learn)

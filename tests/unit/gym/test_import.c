@@ -392,7 +392,7 @@ static void test_diff_binary(void **state)
     drops(TEXT_PART, TEXT_PART, 0);
     drops(BINARY_PART TEXT_PART BINARY_PART, TEXT_PART, 2);
     drops(TEXT_PART BINARY_PART TEXT_PART, TEXT_PART TEXT_PART, 1);
-    drops("not a diff", "no diff", 0);
+    drops("no diff", "no diff", 0);
 }
 
 static void test_names(void **state)
