@@ -145,7 +145,7 @@ static int report_take_entry(void *data, const struct wire_frame *f)
                          (char *)message.data);
 }
 
-/* Code under test that kills the command, or ends it early, could have written the report itself. */
+/* Code under test that kills the command, or ends it early, may have written the report. */
 static void report_compare_with_status(struct grade_run *r, const struct grade_end *end,
                                        bool killed)
 {

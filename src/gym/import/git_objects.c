@@ -9,7 +9,6 @@
 #include <linux/limits.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -25,20 +24,7 @@
 #define EXTRACT_MAX (4ull << 30)
 #define SAID_MAX    300
 
-static int text_file(const void *bytes, size_t n, int *ret)
-{
-    _cleanup_fd_ int fd = memfd_create("git", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    int r = n > 0 ? io_write_all(fd, bytes, n) : 0;
-    if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-        r = -errno;
-    if (r == 0)
-        *ret = TAKE_FD(fd);
-    return r;
-}
-
-static int spawn(const char *const *args, int in, int out, int said, pid_t *ret)
+static int git_spawn(const char *const *args, int in, int out, int said, pid_t *ret)
 {
     char path[PATH_MAX + 8];
     const char *search = getenv("PATH");
@@ -76,17 +62,15 @@ static int spawn(const char *const *args, int in, int out, int said, pid_t *ret)
 int git_start(struct git_child *g, const char *const *args, const void *input, size_t n,
               struct error *err)
 {
-    _cleanup_fd_ int in = -1, said = -1;
+    _cleanup_fd_ int in = io_memory_file(input ? input : "", n), said = io_memory_file("", 0);
     int out[2] = {-1, -1};
     *g = (struct git_child){.said = -1};
-    int r = text_file(input, n, &in);
-    if (r == 0)
-        r = text_file(NULL, 0, &said);
+    int r = in < 0 ? in : said < 0 ? said : 0;
     if (r == 0 && pipe2(out, O_CLOEXEC) < 0)
         r = -errno;
     if (r < 0)
         return error_errno(err, -r, "cannot start git");
-    r = spawn(args, in, out[1], said, &g->pid);
+    r = git_spawn(args, in, out[1], said, &g->pid);
     close(out[1]);
     g->out = r == 0 ? fdopen(out[0], "r") : NULL;
     if (!g->out)
@@ -95,14 +79,6 @@ int git_start(struct git_child *g, const char *const *args, const void *input, s
         return error_errno(err, -r, "cannot start git (is it installed?)");
     g->said = TAKE_FD(said);
     return g->out ? 0 : git_end(g, "git", err);
-}
-
-/* The first line of what it said. */
-static void read_said(int fd, char text[SAID_MAX])
-{
-    ssize_t n = pread(fd, text, SAID_MAX - 1, 0);
-    text[n > 0 ? n : 0] = 0;
-    text[strcspn(text, "\n")] = 0;
 }
 
 int git_end(struct git_child *g, const char *doing, struct error *err)
@@ -115,7 +91,9 @@ int git_end(struct git_child *g, const char *doing, struct error *err)
     while (waitpid(g->pid, &status, 0) < 0)
         if (errno != EINTR)
             return error_errno(err, errno, "%s", doing);
-    read_said(g->said, said);
+    ssize_t n = pread(g->said, said, SAID_MAX - 1, 0);
+    said[n > 0 ? n : 0] = 0;
+    said[strcspn(said, "\n")] = 0; /* the first line */
     close(g->said);
     if (early)
         return task_no_memory(err);
@@ -166,7 +144,7 @@ struct entry {
     const char *id, *path;
 };
 
-static bool parse_entry(char *line, struct entry *ret)
+static bool entry_parse(char *line, struct entry *ret)
 {
     char *tab = strchr(line, '\t'), *type = strchr(line, ' ');
     char *id = type ? strchr(type + 1, ' ') : NULL;
@@ -189,7 +167,7 @@ static void listing_free(struct listing *l)
     free(l->items);
 }
 
-static int split_listing(struct listing *l, struct error *err)
+static int listing_split(struct listing *l, struct error *err)
 {
     char *at = (char *)l->text.data, *end = at + l->text.len;
     size_t lines = 0;
@@ -201,12 +179,12 @@ static int split_listing(struct listing *l, struct error *err)
     if (!l->items)
         return task_no_memory(err);
     for (char *zero; at < end && (zero = memchr(at, 0, (size_t)(end - at))); at = zero + 1)
-        l->count += parse_entry(at, &l->items[l->count]);
+        l->count += entry_parse(at, &l->items[l->count]);
     return 0;
 }
 
-static int list_commit(const char *git_dir, const char *commit, struct listing *ret,
-                       struct error *err)
+static int listing_read(const char *git_dir, const char *commit, struct listing *ret,
+                        struct error *err)
 {
     struct git_child g;
     char dir[PATH_MAX + 16];
@@ -221,11 +199,11 @@ static int list_commit(const char *git_dir, const char *commit, struct listing *
         return error_set(err, E2BIG, "the commit has too many files");
     if (r == 0 && code < 0)
         r = error_errno(err, -code, "git");
-    return r < 0 ? r : split_listing(ret, err);
+    return r < 0 ? r : listing_split(ret, err);
 }
 
 /* One object of `cat-file --batch`: `ID blob SIZE\n`, the bytes, `\n`. */
-static int read_object(FILE *in, struct buf *b, uint64_t room)
+static int object_read(FILE *in, struct buf *b, uint64_t room)
 {
     char line[256], type[32];
     unsigned long long size;
@@ -245,7 +223,7 @@ static int read_object(FILE *in, struct buf *b, uint64_t room)
     return 0;
 }
 
-static int write_objects(FILE *in, const struct listing *l, int root, int cancel, struct error *err)
+static int objects_write(FILE *in, const struct listing *l, int root, int cancel, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(1u << 30);
     uint64_t bytes = 0;
@@ -254,7 +232,7 @@ static int write_objects(FILE *in, const struct listing *l, int root, int cancel
         int r = cancel_check(cancel, err);
         if (r < 0)
             return r;
-        r = read_object(in, &b, EXTRACT_MAX - bytes);
+        r = object_read(in, &b, EXTRACT_MAX - bytes);
         if (r == -EFBIG)
             return error_set(err, EFBIG, "the commit's files are more than %llu GiB",
                              EXTRACT_MAX >> 30);
@@ -275,7 +253,7 @@ int git_extract(const char *git_dir, const char *commit, const char *folder, int
     _cleanup_buf_ struct buf ids = BUF_INIT(FILES_MAX * 80);
     struct git_child g;
     char dir[PATH_MAX + 16];
-    int r = list_commit(git_dir, commit, &l, err);
+    int r = listing_read(git_dir, commit, &l, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < l.count; i++)
@@ -290,7 +268,7 @@ int git_extract(const char *git_dir, const char *commit, const char *folder, int
     r = git_start(&g, args, ids.data, ids.len, err);
     if (r < 0)
         return r;
-    r = write_objects(g.out, &l, root, cancel, err);
+    r = objects_write(g.out, &l, root, cancel, err);
     int ended = git_end(&g, "cannot read the commit's files", r < 0 ? NULL : err);
     return r < 0 ? r : ended;
 }

@@ -89,21 +89,16 @@ int import_title(char **ret, const char *prefix, const char *text, struct error 
                        n < strcspn(text, "\r\n") ? "…" : "");
 }
 
-static bool is_there(const struct task_set *s, const char *name)
-{
-    for (size_t i = 0; i < s->count; i++)
-        if (strcmp(s->items[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
 int import_add(struct import *im, struct task **t, struct error *err)
 {
     _cleanup_task_ struct task *task = TAKE_PTR(*t);
     struct error why = {0};
     if (cancel_check(im->o->cancel, err) < 0)
         return -ECANCELED;
-    if (is_there(&im->set, task->name))
+    bool known = false;
+    for (size_t i = 0; i < im->set.count; i++)
+        known |= strcmp(im->set.items[i]->name, task->name) == 0;
+    if (known)
         error_set(&why, EEXIST, "there is another task of that name");
     else if (im->set.count >= TASKS_MAX)
         error_set(&why, E2BIG, "there are more than %u tasks", TASKS_MAX);
@@ -151,8 +146,8 @@ static int import_folders(struct import *im, const char *where, struct error *er
 
 const struct import_kind IMPORT_TASKS = {"tasks", "tasks:DIR", import_folders};
 
-static const struct import_kind *find_kind(const char *from, const char **ret_where,
-                                           struct error *err)
+static const struct import_kind *import_find_kind(const char *from, const char **ret_where,
+                                                  struct error *err)
 {
     const char *colon = strchr(from, ':');
     size_t n = colon ? (size_t)(colon - from) : strlen(from);
@@ -175,7 +170,7 @@ int task_import(const struct import_options *o, struct task_set *ret, struct err
 {
     struct import im = {.o = o};
     const char *where;
-    const struct import_kind *kind = find_kind(o->from, &where, err);
+    const struct import_kind *kind = import_find_kind(o->from, &where, err);
     if (!kind)
         return -EINVAL;
     int r = kind->run(&im, where, err);
@@ -195,19 +190,6 @@ int task_import(const struct import_options *o, struct task_set *ret, struct err
  * link.
  */
 
-/* Makes all folders of an absolute path. */
-static int make_folders(char *path)
-{
-    for (char *at = path + 1; (at = strchr(at, '/')); at++) {
-        *at = 0;
-        int r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-        *at = '/';
-        if (r < 0)
-            return r;
-    }
-    return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 int import_cache(char *path, size_t size, struct error *err)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -217,12 +199,22 @@ int import_cache(char *path, size_t size, struct error *err)
     int n = snprintf(path, size, "%s%s/hutch/gym", named ? cache : home, named ? "" : "/.cache");
     if (n < 0 || (size_t)n >= size)
         return error_errno(err, ENAMETOOLONG, "the cache folder");
-    int r = make_folders(path);
+    int r = 0;
+    for (char *at = path + 1; r == 0 && at; at++) {
+        at = strchr(at, '/');
+        if (at)
+            *at = 0;
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            r = -errno;
+        if (!at)
+            break;
+        *at = '/';
+    }
     return r < 0 ? error_errno(err, -r, "cannot make %s", path) : 0;
 }
 
 /* The folder that a file is to lie in, made if need be; a link on the way is an error. */
-static int open_parent(int root, const char *path, int *ret)
+static int import_open_parent(int root, const char *path, int *ret)
 {
     char name[NAME_MAX + 1];
     _cleanup_fd_ int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
@@ -252,7 +244,7 @@ int import_write(int root, const char *path, mode_t mode, const void *bytes, siz
     _cleanup_fd_ int dir = -1;
     if (!relpath_is_valid(path, strlen(path)) || relpath_touches_git(path))
         return -EINVAL;
-    int r = open_parent(root, path, &dir);
+    int r = import_open_parent(root, path, &dir);
     if (r < 0)
         return r;
     const char *name = relpath_name(path);
@@ -269,12 +261,12 @@ int import_write(int root, const char *path, mode_t mode, const void *bytes, siz
     return fd < 0 ? -errno : io_write_all(fd, bytes, n);
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+static int import_remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     return remove(path);
 }
 
 void import_remove(const char *folder)
 {
-    nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    nftw(folder, import_remove_entry, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }

@@ -1,8 +1,9 @@
 /*
- * What of the difference between a wrong program and the right one is the bug. The two were written
- * down apart: one has a comment or a blank line that the other has not, and behind the code stands
- * a text that describes the program in the one and lists other solutions in the other. A patch that
- * changed those, too, would tell by its mere size which one it is.
+ * Diffs of imported tasks, and the candidate patches of QuixBugs.
+ *
+ * A wrong program and its right version also differ in comments, blank lines and the text after the
+ * code. A patch that changed those, too, would show by its size which one is the solution: only the
+ * rest of the difference is the bug.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,15 +30,8 @@ static bool is_blank(const char *at, size_t n)
     return n == 0;
 }
 
-static bool is_idle(const uint8_t *at, size_t n)
-{
-    while (n > 0 && (*at == ' ' || *at == '\t'))
-        at++, n--;
-    return is_blank((const char *)at, n) || *at == '#';
-}
-
-/* How long a program is without the text that stands alone behind its code. */
-static size_t code_length(const struct buf *b)
+/* The length of a program without the text that stands alone after its code. */
+static size_t program_code_length(const struct buf *b)
 {
     const char *begin = (const char *)b->data, *end = begin + b->len;
     size_t code = 0; /* to the end of the last line that is neither blank nor in such a text */
@@ -55,23 +49,31 @@ static size_t code_length(const struct buf *b)
     return code;
 }
 
-static bool all_idle(const struct lineset *l, uint32_t first, uint32_t n)
+/* Are all of these lines blank or comments? */
+static bool lines_are_idle(const struct lineset *l, uint32_t first, uint32_t n)
 {
-    for (uint32_t i = first; i < first + n; i++)
-        if (!is_idle(l->data + l->at[i], l->at[i + 1] - l->at[i]))
+    for (uint32_t i = first; i < first + n; i++) {
+        const char *at = (const char *)l->data + l->at[i];
+        size_t len = l->at[i + 1] - l->at[i];
+        while (len > 0 && (*at == ' ' || *at == '\t'))
+            at++, len--;
+        if (!is_blank(at, len) && *at != '#')
             return false;
+    }
     return true;
 }
 
 /* The code of the wrong program with every change but those between comments and blank lines. */
-static int apply_changes(const struct linediff *d, const uint8_t *code, size_t n, struct buf *ret)
+static int bug_apply_changes(const struct linediff *d, const uint8_t *code, size_t n,
+                             struct buf *ret)
 {
     size_t at = 0;
     for (size_t i = 0; i < d->count; i++) {
         const struct linediff_change *c = &d->changes[i];
         const uint8_t *from = d->a.data + d->a.at[c->a_line],
                       *to = d->a.data + d->a.at[c->a_line + c->a_count];
-        if (all_idle(&d->a, c->a_line, c->a_count) && all_idle(&d->b, c->b_line, c->b_count))
+        if (lines_are_idle(&d->a, c->a_line, c->a_count) &&
+            lines_are_idle(&d->b, c->b_line, c->b_count))
             continue;
         buf_append(ret, code + at, (size_t)(from - code) - at);
         buf_append(ret, d->b.data + d->b.at[c->b_line],
@@ -82,27 +84,20 @@ static int apply_changes(const struct linediff *d, const uint8_t *code, size_t n
     return ret->failed ? -ENOMEM : 0;
 }
 
-/* Its code alone, which ends with a newline whether the file does or not. */
-static int take_code(const struct buf *b, struct buf *ret)
-{
-    size_t n = code_length(b);
-    buf_append(ret, b->data, n);
-    if (n > 0 && b->data[n - 1] != '\n')
-        buf_append_str(ret, "\n");
-    return ret->failed ? -ENOMEM : 0;
-}
-
 int bug_repair(const struct buf *wrong, const struct buf *right, struct buf *ret)
 {
     struct linediff d;
     _cleanup_buf_ struct buf code = BUF_INIT(right->len + 1);
-    size_t n = code_length(wrong);
-    int r = take_code(right, &code);
+    size_t n = program_code_length(wrong), n_right = program_code_length(right);
+    buf_append(&code, right->data, n_right);
+    if (n_right > 0 && right->data[n_right - 1] != '\n')
+        buf_append_str(&code, "\n");
+    int r = code.failed ? -ENOMEM : 0;
     if (r == 0)
         r = linediff_make(wrong->data, n, code.data, code.len, &d);
     if (r < 0)
         return r;
-    r = apply_changes(&d, wrong->data, n, ret);
+    r = bug_apply_changes(&d, wrong->data, n, ret);
     linediff_free(&d);
     buf_append(ret, wrong->data + n, wrong->len - n);
     return ret->failed ? -ENOMEM : r;
@@ -110,7 +105,7 @@ int bug_repair(const struct buf *wrong, const struct buf *right, struct buf *ret
 
 /* Diffs: one made of two texts, and the files that one names. */
 
-static int append(void *data, const void *bytes, size_t n)
+static int buf_sink(void *data, const void *bytes, size_t n)
 {
     return buf_append(data, bytes, n);
 }
@@ -123,15 +118,15 @@ int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t
     if (r < 0)
         return r;
     buf_printf(ret, "--- a/%s\n+++ b/%s\n", path, path);
-    r = linediff_print(&d, append, ret);
+    r = linediff_print(&d, buf_sink, ret);
     if (r == 0 && d.count == 0)
         r = -ENODATA;
     linediff_free(&d);
     return r < 0 ? r : ret->failed ? -ENOMEM : 0;
 }
 
-/* Where a reader stands in a diff: how many lines of the hunk are still to come. */
-struct place {
+/* How many lines of the current hunk are still to come. */
+struct hunk_reader {
     unsigned long old_left, new_left;
     size_t hunks;
 };
@@ -146,7 +141,7 @@ static unsigned long hunk_count(const char *at, const char **ret_rest)
 }
 
 /* Takes a line of a hunk, or the beginning of one. False: it is a line between hunks. */
-static bool in_hunk(struct place *p, const char *line)
+static bool hunk_take_line(struct hunk_reader *p, const char *line)
 {
     if (p->old_left || p->new_left) {
         p->old_left -= p->old_left && (*line == '-' || *line == ' ' || *line == '\n' || !*line);
@@ -162,7 +157,7 @@ static bool in_hunk(struct place *p, const char *line)
     return true;
 }
 
-static int add_path(struct task_list *l, const char *at, size_t n, struct error *err)
+static int diff_add_path(struct task_list *l, const char *at, size_t n, struct error *err)
 {
     char path[4096];
     if (n > 0 && at[0] == '"')
@@ -182,16 +177,16 @@ static int add_path(struct task_list *l, const char *at, size_t n, struct error 
 
 /* `diff --git a/PATH b/PATH`, which is all that a file has that is binary, or empty, or only gets
  * another mode. A name with another one, or in quotes, is told by the lines that follow. */
-static int take_git(struct task_list *l, const char *at, size_t n, struct error *err)
+static int diff_take_git(struct task_list *l, const char *at, size_t n, struct error *err)
 {
     size_t half = n / 2;
     bool same = n % 2 == 1 && n > 5 && at[half] == ' ' && memcmp(at, "a/", 2) == 0 &&
                 memcmp(at + half + 1, "b/", 2) == 0 && memcmp(at + 2, at + half + 3, half - 2) == 0;
-    return same ? add_path(l, at + 2, half - 2, err) : 0;
+    return same ? diff_add_path(l, at + 2, half - 2, err) : 0;
 }
 
 /* `--- a/PATH`, `+++ b/PATH`, `rename from PATH`, …; a tab ends a name in the first two. */
-static int take_line(struct task_list *l, const char *line, size_t n, struct error *err)
+static int diff_take_line(struct task_list *l, const char *line, size_t n, struct error *err)
 {
     static const struct {
         const char *head;
@@ -199,7 +194,7 @@ static int take_line(struct task_list *l, const char *line, size_t n, struct err
     } HEADS[] = {{"--- ", 2},       {"+++ ", 2},       {"rename from ", 0},
                  {"rename to ", 0}, {"copy from ", 0}, {"copy to ", 0}};
     if (n > 11 && strncmp(line, "diff --git ", 11) == 0)
-        return take_git(l, line + 11, n - 11, err);
+        return diff_take_git(l, line + 11, n - 11, err);
     for (size_t i = 0; i < ARRAY_SIZE(HEADS); i++) {
         size_t head = strlen(HEADS[i].head);
         if (n < head || strncmp(line, HEADS[i].head, head) != 0)
@@ -213,22 +208,22 @@ static int take_line(struct task_list *l, const char *line, size_t n, struct err
         if (HEADS[i].strip && *at != '"' && (left < 3 || at[1] != '/'))
             return error_set(err, EINVAL, "the diff names %.*s, which has no a/ or b/ before it",
                              (int)(left < 200 ? left : 200), at);
-        return add_path(l, at + (*at == '"' ? 0 : HEADS[i].strip),
-                        left - (*at == '"' ? 0 : HEADS[i].strip), err);
+        return diff_add_path(l, at + (*at == '"' ? 0 : HEADS[i].strip),
+                             left - (*at == '"' ? 0 : HEADS[i].strip), err);
     }
     return 0;
 }
 
 int diff_paths(const char *diff, struct task_list *ret, struct error *err)
 {
-    struct place p = {0};
+    struct hunk_reader p = {0};
     struct task_list l = {0};
     int r = 0;
     for (const char *at = diff; *at && r == 0;) {
         size_t n = strcspn(at, "\n");
         size_t plain = n > 0 && at[n - 1] == '\r' ? n - 1 : n;
-        if (!in_hunk(&p, at))
-            r = take_line(&l, at, plain, err);
+        if (!hunk_take_line(&p, at))
+            r = diff_take_line(&l, at, plain, err);
         at += n;
         at += *at == '\n';
     }
@@ -243,14 +238,14 @@ int diff_paths(const char *diff, struct task_list *ret, struct error *err)
 }
 
 /* The length of one file's part, from `diff --git` to the next. */
-static size_t part_length(const char *part, bool *ret_binary)
+static size_t diff_part_length(const char *part, bool *ret_binary)
 {
-    struct place p = {0};
+    struct hunk_reader p = {0};
     const char *at = part;
     *ret_binary = false;
     do {
         size_t n = strcspn(at, "\n");
-        if (!in_hunk(&p, at) && strncmp(at, "Binary files ", 13) == 0)
+        if (!hunk_take_line(&p, at) && strncmp(at, "Binary files ", 13) == 0)
             *ret_binary = true;
         at += n;
         at += *at == '\n';
@@ -264,7 +259,7 @@ size_t diff_drop_binary(const char *diff, struct buf *ret)
     buf_append_str(ret, "");
     while (*diff) {
         bool binary;
-        size_t n = part_length(diff, &binary);
+        size_t n = diff_part_length(diff, &binary);
         if (!binary)
             buf_append(ret, diff, n);
         dropped += binary;
@@ -276,13 +271,13 @@ size_t diff_drop_binary(const char *diff, struct buf *ret)
 #define LINES_MAX 20000u
 #define DIFF_MAX  (2u << 20)
 
-struct change {
+struct variant_rule {
     const char *from, *to;
 };
 
 /* The first that a line has is made; spaces around keep them from matching within longer
  * operators. */
-static const struct change CHANGES[] = {
+static const struct variant_rule CHANGES[] = {
     {" <= ", " < "},        {" >= ", " > "},      {" < ", " <= "},
     {" > ", " >= "},        {" == ", " != "},     {" != ", " == "},
     {" + 1", ""},           {" - 1", ""},         {" and ", " or "},
@@ -309,7 +304,7 @@ struct program {
 };
 
 /* All lines; those of a text in three quotes are no code. */
-static void split(struct program *p, const struct buf *b)
+static void program_split(struct program *p, const struct buf *b)
 {
     const char *at = (const char *)b->data, *end = at + b->len;
     bool text = false;
@@ -325,8 +320,8 @@ static void split(struct program *p, const struct buf *b)
 
 /* Marks what the solution changes, and the lines beside it: a second mistake there may make up for
  * the first. Returns the first line that it changes. */
-static int mark(struct program *p, const struct buf *wrong, const struct buf *right,
-                size_t *ret_first)
+static int program_mark(struct program *p, const struct buf *wrong, const struct buf *right,
+                        size_t *ret_first)
 {
     struct linediff d;
     int r = linediff_make(wrong->data, wrong->len, right->data, right->len, &d);
@@ -345,7 +340,7 @@ static int mark(struct program *p, const struct buf *wrong, const struct buf *ri
 }
 
 /* The line with one change, if there is one to be made. */
-static bool vary(const struct line *l, struct buf *ret)
+static bool line_vary(const struct line *l, struct buf *ret)
 {
     const char *code = l->at;
     while (code < l->at + l->n && (*code == ' ' || *code == '\t'))
@@ -353,7 +348,7 @@ static bool vary(const struct line *l, struct buf *ret)
     if (code == l->at + l->n || *code == '#' || *code == '\n' || l->text || l->touched)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(CHANGES); i++) {
-        const struct change *c = &CHANGES[i];
+        const struct variant_rule *c = &CHANGES[i];
         const char *at = memmem(l->at, l->n, c->from, strlen(c->from));
         if (!at)
             continue;
@@ -366,8 +361,8 @@ static bool vary(const struct line *l, struct buf *ret)
     return false;
 }
 
-static int add_patch(struct task *t, size_t line, const char *path, const struct buf *a,
-                     const struct buf *b, struct error *err)
+static int variant_add_patch(struct task *t, size_t line, const char *path, const struct buf *a,
+                             const struct buf *b, struct error *err)
 {
     char name[32];
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX);
@@ -382,7 +377,7 @@ static int add_patch(struct task *t, size_t line, const char *path, const struct
 }
 
 /* The whole program with one line in another form. */
-static int add_variant(struct task *t, const struct program *p, size_t i, const char *path,
+static int variant_add(struct task *t, const struct program *p, size_t i, const char *path,
                        const struct buf *wrong, struct error *err)
 {
     const struct line *l = &p->lines[i];
@@ -390,19 +385,19 @@ static int add_variant(struct task *t, const struct program *p, size_t i, const 
     size_t before = (size_t)(l->at - begin), after = wrong->len - before - l->n;
     _cleanup_buf_ struct buf text = BUF_INIT(DIFF_MAX);
     buf_append(&text, begin, before);
-    vary(l, &text);
+    line_vary(l, &text);
     buf_append(&text, l->at + l->n, after);
-    return text.failed ? task_no_memory(err) : add_patch(t, i + 1, path, wrong, &text, err);
+    return text.failed ? task_no_memory(err) : variant_add_patch(t, i + 1, path, wrong, &text, err);
 }
 
 /* Of the lines that can be varied, some that lie apart. */
-static size_t choose(const struct program *p, size_t ret[VARIANTS_MAX])
+static size_t variants_choose(const struct program *p, size_t ret[VARIANTS_MAX])
 {
     _cleanup_buf_ struct buf text = BUF_INIT(DIFF_MAX);
     size_t all[LINES_MAX / 8], n = 0, chosen = 0;
     for (size_t i = 0; i < p->count && n < ARRAY_SIZE(all); i++) {
         text.len = 0;
-        if (vary(&p->lines[i], &text))
+        if (line_vary(&p->lines[i], &text))
             all[n++] = i;
     }
     size_t want = n < VARIANTS_MAX ? n : VARIANTS_MAX;
@@ -411,22 +406,22 @@ static size_t choose(const struct program *p, size_t ret[VARIANTS_MAX])
     return chosen;
 }
 
-static int add_all(struct task *t, struct program *p, const char *path, const struct buf *wrong,
-                   const struct buf *right, struct error *err)
+static int variants_add_all(struct task *t, struct program *p, const char *path,
+                            const struct buf *wrong, const struct buf *right, struct error *err)
 {
     size_t variants[VARIANTS_MAX], first;
     char name[32];
-    split(p, wrong);
-    if (mark(p, wrong, right, &first) < 0)
+    program_split(p, wrong);
+    if (program_mark(p, wrong, right, &first) < 0)
         return task_no_memory(err);
-    size_t n = choose(p, variants), i = 0;
+    size_t n = variants_choose(p, variants), i = 0;
     int r = 0;
     for (; i < n && variants[i] + 1 < first && r == 0; i++)
-        r = add_variant(t, p, variants[i], path, wrong, err);
+        r = variant_add(t, p, variants[i], path, wrong, err);
     if (r == 0)
-        r = add_patch(t, first, path, wrong, right, err);
+        r = variant_add_patch(t, first, path, wrong, right, err);
     for (; i < n && r == 0; i++)
-        r = add_variant(t, p, variants[i], path, wrong, err);
+        r = variant_add(t, p, variants[i], path, wrong, err);
     snprintf(name, sizeof name, "line-%zu", first);
     if (r == 0 && task_list_add(&t->solution, name) < 0)
         r = task_no_memory(err);
@@ -439,7 +434,7 @@ int variants_add(struct task *t, const char *path, const struct buf *wrong, cons
     struct program *p = calloc(1, sizeof *p);
     _cleanup_buf_ struct buf repaired = BUF_INIT(wrong->len + right->len + 1);
     int r = p ? bug_repair(wrong, right, &repaired) : -ENOMEM;
-    r = r < 0 ? task_no_memory(err) : add_all(t, p, path, wrong, &repaired, err);
+    r = r < 0 ? task_no_memory(err) : variants_add_all(t, p, path, wrong, &repaired, err);
     free(p);
     return r;
 }

@@ -194,8 +194,8 @@ static int checkout_import_program(struct checkout *c, const char *name, struct 
     if (!t)
         return task_no_memory(err);
     import_name(name, t->name);
-    /* many of the bugs never end: a run that loops is stopped soon; the slowest correct program takes
-     * 3 s */
+    /* many of the bugs never end: a run that loops is stopped soon; the slowest correct program
+     * takes 3 s */
     t->test_timeout_ns = 40 * NS_PER_S;
     t->test_cpu_ns = 6 * NS_PER_S;
     int r = import_text(&t->origin, &why, "%s/python_programs/%s.py", c->where, name);

@@ -3,7 +3,7 @@
  * name is one of
  *
  *     tests/test_x.py::TestY::test_z[1]    pytest's
- *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by the row's author:
+ *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by the author:
  *                                          it may mean several tests, and does not count
  *     test_z                               SymPy's: a function in a file of the test patch
  *

@@ -434,8 +434,8 @@ int task_finish(struct task *t, struct error *err)
 /*
  * The digest of a task: equal exactly when the conditions of episodes are. Every part goes in after
  * its name and its length, so that no two tasks give the same bytes; numbers as text, so that it is
- * the same on every machine. The task's name and place do not count; the folder name of an extracted
- * root does, since it is the commit.
+ * the same on every machine. The task's name and place do not count; the folder name of an
+ * extracted root does, since it is the commit.
  */
 
 static void digest_bytes(SHA2_CTX *sha, const char *name, const void *bytes, size_t n)

@@ -42,8 +42,8 @@ const struct policy_kind *policy_find(const char *name, struct error *err)
 
 /*
  * The agent that is a model of any provider. It sees the instruction and then the observation of
- * each of its calls; the calls of one answer are steps in that order. After an answer without a call
- * the model is reminded of the tools; after a second one the work is submitted as it is.
+ * each of its calls; the calls of one answer are steps in that order. After an answer without a
+ * call the model is reminded of the tools; after a second one the work is submitted as it is.
  */
 
 #define PAUSES_MAX 16

@@ -208,8 +208,8 @@ static int qtable_add_tried(struct qtable *q, size_t state, size_t action)
     return 0;
 }
 
-/* The value is NaN until there is an estimate; an action that leads back to its state never gets one
- * and has no hope. */
+/* The value is NaN until there is an estimate; an action that leads back to its state never gets
+ * one, and has no hope. */
 int qtable_note(struct qtable *q, size_t state, size_t action, double reward, double price,
                 int32_t next)
 {

@@ -44,8 +44,8 @@ const int64_t *feature_map_key(const struct feature_map *m, size_t number);
  *     hope    counts an untried action as the best that is possible: all tests pass right after it,
  *             and it costs what it cost elsewhere. An upper bound.
  *
- * An agent that explores takes an action whose hope exceeds the value of the state ("optimism in the
- * face of uncertainty"); without such an action there is nothing left to find from here. Random
+ * An agent that explores takes an action whose hope exceeds the value of the state ("optimism in
+ * the face of uncertainty"); without such an action there is nothing left to find from here. Random
  * exploration would hardly ever find three right patches out of ten; this visits what may still be
  * better, and nothing twice.
  *

@@ -279,7 +279,7 @@ bool train_table_parse(const char *line, struct train_point *ret)
     return true;
 }
 
-/* Keeps the lines of the first `keep` episodes. The lines after them go: a run that was killed wrote
+/* Keeps the lines of the first `keep` episodes and removes the rest: a run that was killed wrote
  * more episodes than its last checkpoint has. Leaves the file where the next line goes. */
 static int table_skip(FILE *f, uint64_t keep, struct train_point *points, size_t *ret_n)
 {

@@ -107,7 +107,7 @@ static const PyObject *inside_of(PyObject *object)
     return is_exact(object, &PyFunction_Type) ? PyFunction_GetCode(object) : object->type;
 }
 
-/* A function keeps its code and a module its class; other values are accepted. False: no memory. */
+/* A function keeps its code, a module its class; other values are accepted. False: no memory. */
 static bool guards_keep_inside(PyObject *value)
 {
     if (!is_exact(value, &PyFunction_Type) && !is_exact(value, &PyModule_Type))
