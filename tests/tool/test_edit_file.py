@@ -63,7 +63,7 @@ def test_several_edits_all_or_none(tools):
     tools.put("a", "one\ntwo\nthree\n")
     edits = [{"old": "one", "new": "1"}, {"old": "1\ntwo", "new": "1\n2"}, {"old": "3", "new": "three"}]
     got = tools.call("edit_file", path="a", edits=edits)
-    assert got.failed and got.text.startswith("a: edit 3 of 3 cannot be made, so none was. `old` is nowhere in the file")
+    assert got.failed and got.text.startswith("a: edit 3 of 3 does not apply, so no edit was made. `old` is not in the file")
     assert got.data["edit"] == 3 and got.data["reason"] == "not_found"
     assert tools.get("a") == b"one\ntwo\nthree\n"
     assert tools.ok("edit_file", path="a", edits=edits[:2]).data["replacements"] == 2
@@ -107,12 +107,12 @@ def test_large_texts(tools):
 def test_not_unique(tools):
     tools.put("a", "x\ny\nx\n")
     got = tools.call("edit_file", path="a", old="x", new="z")
-    assert got.failed and got.text == ("a: `old` is there 2 times, at lines 1 and 3. Add lines around it until it is unique,"
-                                       " or set `all` to replace every one.\n")
+    assert got.failed and got.text == ("a: `old` occurs 2 times, at lines 1 and 3. Add lines around it until it is unique,"
+                                       " or set `all` to replace all of them.\n")
     assert got.data == {"path": "a", "reason": "not_unique", "edit": 1, "lines": [1, 3]}
     tools.put("a", "x\n" * 1000)
     got = tools.call("edit_file", path="a", old="x", new="z")
-    assert "1000 times" in got.text and "and further on" in got.text and len(got.data["lines"]) == 20
+    assert "1000 times" in got.text and "and more" in got.text and len(got.data["lines"]) == 20
 
 
 def test_nearest_text_with_what_differs(tools):
@@ -129,7 +129,7 @@ def test_nearest_text_with_what_differs(tools):
     assert "lines 9 to 11; 2 of the 3 lines of `old` are there as they are" in text
     assert "  `old`: \treturn 3;\n  file : \treturn 1;\n" in text
     assert "begins its lines with numbers" in tools.fails("edit_file", path="a.c", old="    10\t\treturn 1;", new="x")
-    assert "Nothing in the file is like it" in tools.fails("edit_file", path="a.c", old="zzzz qqqq", new="x")
+    assert "No text in the file is similar" in tools.fails("edit_file", path="a.c", old="zzzz qqqq", new="x")
     assert "already there, at line 9" in tools.fails("edit_file", path="a.c", old="puts(\"nought\")", new="puts(\"none\")")
     assert tools.get("a.c").decode() == SOURCE
 
@@ -283,7 +283,7 @@ def test_a_file_that_is_open_for_writing(tools):
 # written (the shell that writes it has it open for a moment).
 EDITED = re.compile(r"Edited f: 1 replacement\. It reads now:\n +1\tother\n")
 REFUSED = re.compile(r"f: (there is no such file(; did you mean 'f'\?)?|No such file or directory|Is a directory.*|is a folder, .*|"
-                     r"`old` is nowhere in the file; .*|another process changed it while it was edited; .*|"
+                     r"`old` is not in the file; .*|another process changed it while it was edited; .*|"
                      r"another process has it open for writing, .*)", re.S)
 
 

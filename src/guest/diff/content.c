@@ -210,9 +210,9 @@ int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)
     return 0;
 }
 
-/* Removes files and empty folders as it meets them, and enters a folder with something in it. After
- * that it reads the folder above from its start again, where that folder comes first now and goes at
- * the second try. So it remembers no name. */
+/* Removes files and empty folders as it meets them, and enters a folder with something in it. Then
+ * it reads the folder above from its start again, where that folder comes first now and goes at the
+ * second try. So it remembers no name. */
 int empty_dir(int top)
 {
     _Alignas(struct dirent64) char space[4096];

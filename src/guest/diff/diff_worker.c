@@ -75,8 +75,8 @@ int answer_printf(struct answer *a, const char *fmt, ...)
     return answer_write(a, text, (size_t)n);
 }
 
-/* FETCH: one file or link of the merged view. Holes of a file are left out: an empty DATA frame with
- * OFFSET says where the next bytes go. */
+/* FETCH: one file or link of the merged view. Holes of a file are left out: an empty DATA frame
+ * with OFFSET says where the next bytes go. */
 static int fetch_answer(const struct overlay *t, const struct wire_frame *request, struct answer *a,
                         struct error *err)
 {
@@ -125,42 +125,11 @@ static int fetch_answer(const struct overlay *t, const struct wire_frame *reques
     return answer_end(a);
 }
 
-/* A layer decides about a path that it holds (a whiteout counts), that lies beneath something of it
- * that is no folder, or beneath an opaque folder. `path` is changed and restored. */
-static int layer_decides(int layer, char *path, bool *ret)
-{
-    _cleanup_fd_ int dir = fcntl(layer, F_DUPFD_CLOEXEC, 3);
-    if (dir < 0)
-        return -errno;
-    for (char *at = path;;) {
-        struct stat st;
-        int next = -1;
-        char *slash = strchr(at, '/');
-        if (slash)
-            *slash = 0;
-        int r = fstatat(dir, at, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-        if (r == 0 && slash && S_ISDIR(st.st_mode)) {
-            next = openat(dir, at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            r = next < 0 ? -errno : 0;
-        }
-        if (slash)
-            *slash = '/';
-        if (next < 0) {
-            *ret = r == 0;
-            return r == -ENOENT ? 0 : r;
-        }
-        cleanup_close(&dir);
-        dir = next;
-        if (overlay_is_opaque(dir)) {
-            *ret = true;
-            return 0;
-        }
-        at = slash + 1;
-    }
-}
-
-/* LAYERED: which of the paths in the request the box's layers decide about. All others show the
- * base. */
+/*
+ * LAYERED: which of the paths in the request the box's layers decide about. All others show the
+ * base. A layer decides about a path that it holds (a whiteout counts), that lies beneath something
+ * of it that is no folder, or beneath an opaque folder.
+ */
 static int layered_answer(const struct overlay *t, const struct wire_frame *request,
                           struct answer *a, struct error *err)
 {
@@ -171,12 +140,29 @@ static int layered_answer(const struct overlay *t, const struct wire_frame *requ
             continue;
         if (!relpath_is_valid(field.data, field.size))
             return error_set(err, EINVAL, "the request holds an invalid path");
-        _cleanup_free_ char *path = strndup((const char *)field.data, field.size);
-        int r = path ? 0 : -ENOMEM;
-        for (size_t i = 0; r >= 0 && !decides && i < t->n_layers; i++)
-            r = layer_decides(t->layers[i], path, &decides);
-        if (r < 0)
-            return error_errno(err, -r, "cannot look at the layers");
+        for (size_t i = 0; !decides && i < t->n_layers; i++) {
+            _cleanup_free_ char *path = strndup((const char *)field.data, field.size);
+            _cleanup_fd_ int dir = fcntl(t->layers[i], F_DUPFD_CLOEXEC, 3);
+            if (!path || dir < 0)
+                return error_errno(err, path ? errno : ENOMEM, "cannot look at the layers");
+            for (char *name, *rest = path; !decides && (name = strsep(&rest, "/"));) {
+                struct stat st;
+                if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                    if (errno == ENOENT)
+                        break;
+                    return error_errno(err, errno, "cannot look at the layers");
+                }
+                decides = !rest || !S_ISDIR(st.st_mode);
+                if (decides)
+                    break;
+                int next = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (next < 0)
+                    return error_errno(err, errno, "cannot look at the layers");
+                close(dir);
+                dir = next;
+                decides = overlay_is_opaque(dir);
+            }
+        }
         if (decides) {
             answer_begin(a, WIRE_ENTRY);
             wire_put(&a->frame, WIRE_K_PATH, field.data, field.size);

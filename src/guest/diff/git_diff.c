@@ -314,21 +314,6 @@ static int diff_write_file(struct diff *d, const char *path, const struct blob *
     return patch_write_name(a, "", "", path, "\n");
 }
 
-static int diff_write_rename(struct diff *d, const struct change *from, const struct change *to)
-{
-    struct answer *a = d->a;
-    d->files++;
-    if (d->stat) {
-        patch_write_name(a, "0\t0\t", "", from->path, " => ");
-        return patch_write_name(a, "", "", to->path, "\n");
-    }
-    patch_write_head(a, from->path, to->path, from->mode & S_IXUSR ? 0100755 : 0100644,
-                     to->mode & S_IXUSR ? 0100755 : 0100644);
-    answer_printf(a, "similarity index 100%%\n");
-    patch_write_name(a, "rename from ", "", from->path, "\n");
-    return patch_write_name(a, "rename to ", "", to->path, "\n");
-}
-
 int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
@@ -350,10 +335,22 @@ int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct err
         const struct change *c = list.items[i];
         if (!wanted[i])
             continue;
-        if (partner[i] != RENAME_NONE) {
-            r = c->kind == WIRE_ADDED ? diff_write_rename(&d, list.items[partner[i]], c) : 0;
-            continue;
+        if (partner[i] != RENAME_NONE && c->kind == WIRE_ADDED) {
+            const struct change *from = list.items[partner[i]];
+            d.files++;
+            if (stat) {
+                patch_write_name(a, "0\t0\t", "", from->path, " => ");
+                r = patch_write_name(a, "", "", c->path, "\n");
+                continue;
+            }
+            patch_write_head(a, from->path, c->path, from->mode & S_IXUSR ? 0100755 : 0100644,
+                             c->mode & S_IXUSR ? 0100755 : 0100644);
+            answer_printf(a, "similarity index 100%%\n");
+            patch_write_name(a, "rename from ", "", from->path, "\n");
+            r = patch_write_name(a, "rename to ", "", c->path, "\n");
         }
+        if (partner[i] != RENAME_NONE)
+            continue;
         _cleanup_blob_ struct blob old = BLOB_NONE, new = BLOB_NONE;
         if (c->kind != WIRE_ADDED && t->base >= 0)
             r = blob_load(t->base, c->path, &d.budget, &old);

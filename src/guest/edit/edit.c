@@ -223,7 +223,8 @@ static int edit_answer_refused(struct edit_job *j, int r)
     uint64_t reason = WIRE_NOT_FOUND;
     buf_printf(&text, "%.400s: ", j->c->path);
     if (about_an_edit && j->count > 1)
-        buf_printf(&text, "edit %zu of %zu cannot be made, so none was. ", j->failed, j->count);
+        buf_printf(&text, "edit %zu of %zu does not apply, so no edit was made. ", j->failed,
+                   j->count);
     if (r == -EBUSY) {
         reason = WIRE_CHANGED;
         buf_append_str(&text, "another process changed it while it was edited; nothing was changed "
@@ -234,19 +235,19 @@ static int edit_answer_refused(struct edit_job *j, int r)
                               "be lost; nothing was changed. Try again, or end that process.\n");
     } else if (r == -ENOTUNIQ) {
         reason = WIRE_NOT_UNIQUE;
-        buf_printf(&text, "`old` is there %" PRIu64 " times, at lines", m->count);
+        buf_printf(&text, "`old` occurs %" PRIu64 " times, at lines", m->count);
         for (uint64_t i = 0; i < shown; i++)
             buf_printf(&text, "%s %" PRIu64,
                        i == 0              ? ""
                        : i + 1 == m->count ? " and"
                                            : ",",
                        m->line[i]);
-        buf_printf(&text,
-                   "%s. Add lines around it until it is unique, or set `all` to replace every "
-                   "one.\n",
-                   shown < m->count ? " and further on" : "");
+        buf_printf(
+            &text,
+            "%s. Add lines around it until it is unique, or set `all` to replace all of them.\n",
+            shown < m->count ? " and more" : "");
     } else {
-        buf_append_str(&text, "`old` is nowhere in the file; nothing was changed.\n");
+        buf_append_str(&text, "`old` is not in the file; nothing was changed.\n");
         buf_append(&text, j->why.data, j->why.len);
     }
     size_t at = wire_begin(out, WIRE_RESULT);

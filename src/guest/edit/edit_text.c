@@ -560,7 +560,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
         return;
     }
     if (nearest_text_find(text, e->old, -1, &near) <= 0) {
-        buf_append_str(out, "Nothing in the file is like it; read_file shows what is there.\n");
+        buf_append_str(out, "No text in the file is similar; look at it with read_file.\n");
         return;
     }
     size_t begin = 0, end;

@@ -340,7 +340,7 @@ int file_read(struct file_call *c, struct error *err)
         file_put_data(&c->out, piece, (size_t)n);
         r = file_send(c);
         if (r < 0)
-            return error_errno(err, -r, "the reader went away");
+            return error_errno(err, -r, "the host closed the connection");
         offset += (uint64_t)n;
         limit -= (uint64_t)n;
     }

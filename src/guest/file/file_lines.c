@@ -345,7 +345,7 @@ static int lines_answer_image(struct lines_call *f, struct error *err)
         file_put_data(&f->c->out, p, piece);
         int r = file_send(f->c);
         if (r < 0)
-            return error_errno(err, -r, "the reader went away");
+            return error_errno(err, -r, "the host closed the connection");
         offset += piece;
     }
     return lines_answer_kind(f);

@@ -478,7 +478,7 @@ int stage_serve(struct file_call *c, struct error *err)
                 : clear ? stage_clear(path)
                         : stage_paths_add(&s.own, &field, STAGE_ROOTS_MAX);
         if (r == -EINVAL && !clear)
-            return error_set(err, EINVAL, "%.400s: is no path beneath the workspace", path);
+            return error_set(err, EINVAL, "%.400s: is not a path beneath the workspace", path);
         if (r < 0 && clear)
             return error_errno(err, -r, "cannot clear %.400s", path ? path : "");
         if (r < 0)

@@ -10,32 +10,6 @@
 #include "encoding.h"
 #include "banned.h"
 
-/* One line: its first character says how many bytes it holds; five digits hold four bytes. */
-static int binary_decode_line(struct slice s, uint8_t ret[BASE85_LINE], size_t *ret_n)
-{
-    char c = s.size ? s.at[0] : 0;
-    size_t n = c >= 'A' && c <= 'Z'   ? (size_t)(c - 'A') + 1
-               : c >= 'a' && c <= 'z' ? (size_t)(c - 'a') + 27
-                                      : 0;
-    if (n == 0 || s.size - 1 != (n + 3) / 4 * 5)
-        return -EBADMSG;
-    for (size_t i = 0; i < n; i += 4) {
-        uint64_t v = 0;
-        for (const char *at = s.at + 1 + i / 4 * 5, *end = at + 5; at < end; at++) {
-            const char *digit = *at ? strchr(BASE85_DIGITS, *at) : NULL;
-            if (!digit)
-                return -EBADMSG;
-            v = v * 85 + (uint64_t)(digit - BASE85_DIGITS);
-        }
-        if (v > UINT32_MAX)
-            return -EBADMSG;
-        for (size_t k = 0; k < 4; k++)
-            ret[i + k] = (uint8_t)(v >> (24 - 8 * k));
-    }
-    *ret_n = n;
-    return 0;
-}
-
 int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size)
 {
     if (b->size > DIFF_BINARY_MAX)
@@ -49,8 +23,25 @@ int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_s
     if (!data || inflateInit(&z) != Z_OK)
         return -ENOMEM;
     for (; !cursor_done(&c) && status == Z_OK; cursor_next(&c)) {
-        size_t n;
-        if (binary_decode_line(cursor_line(&c), line, &n) < 0) {
+        /* A line's first character says how many bytes it holds; five digits hold four bytes. */
+        struct slice s = cursor_line(&c);
+        char first = s.size ? s.at[0] : 0;
+        size_t n = first >= 'A' && first <= 'Z'   ? (size_t)(first - 'A') + 1
+                   : first >= 'a' && first <= 'z' ? (size_t)(first - 'a') + 27
+                                                  : 0;
+        bool valid = n > 0 && s.size - 1 == (n + 3) / 4 * 5;
+        for (size_t i = 0; valid && i < n; i += 4) {
+            uint64_t v = 0;
+            for (const char *at = s.at + 1 + i / 4 * 5, *end = at + 5; valid && at < end; at++) {
+                const char *digit = *at ? strchr(BASE85_DIGITS, *at) : NULL;
+                valid = digit != NULL;
+                v = v * 85 + (valid ? (uint64_t)(digit - BASE85_DIGITS) : 0);
+            }
+            valid = valid && v <= UINT32_MAX;
+            for (size_t k = 0; k < 4; k++)
+                line[i + k] = (uint8_t)(v >> (24 - 8 * k));
+        }
+        if (!valid) {
             status = Z_DATA_ERROR;
             break;
         }

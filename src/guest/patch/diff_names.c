@@ -211,7 +211,7 @@ static int path_make(const char *name, const struct patch_options *o, char **ret
         return error_set(err, EINVAL, "is outside of %.100s; give paths relative to it", o->root);
     if (!relpath_is_valid(path, strlen(path)))
         return error_set(err, EINVAL,
-                         "is no path in the workspace: it is empty or contains \".\" or \"..\"");
+                         "is not a path in the workspace: it is empty or contains \".\" or \"..\"");
     if (relpath_touches_git(path))
         return error_set(err, EPERM, "is in a .git folder, which no diff may change");
     *ret = TAKE_PTR(path);

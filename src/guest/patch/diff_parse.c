@@ -577,33 +577,6 @@ static int parse_plain_file(struct diff *d, struct cursor *c, struct error *err)
  *
  * Its hunks have no numbers: their lines are searched, behind the line that @@ names.
  */
-static int parse_codex_hunk(struct diff *d, struct cursor *c, struct error *err)
-{
-    struct diff_hunk h = {.header = {c->at, 0}, .anchor = {c->at, 0}};
-    struct cursor began = *c;
-    /* The last of several such lines is the nearest. */
-    for (; slice_begins(cursor_line(c), "@@"); cursor_next(c)) {
-        h.header = cursor_line(c);
-        h.anchor = slice_trim(slice_skip(h.header, 2));
-    }
-    size_t n;
-    int r = diff_add_hunk(d, &h, err);
-    if (r >= 0)
-        r = hunk_visible_length(*c, NULL, &n, err);
-    if (r >= 0)
-        r = hunk_add_lines(d, c, n, err);
-    if (r < 0)
-        return r;
-    if (d->hunks[d->n_hunks - 1].count == 0)
-        return parse_error(&began, "expected lines with ' ', '+' or '-'", err);
-    if (slice_is(cursor_line(c), "*** End of File")) {
-        d->hunks[d->n_hunks - 1].at_end = true;
-        cursor_next(c);
-    }
-    cursor_skip_blank(c);
-    return 0;
-}
-
 static int parse_codex_file(struct diff *d, struct cursor *c, enum diff_kind kind,
                             struct slice name, struct error *err)
 {
@@ -635,8 +608,30 @@ static int parse_codex_file(struct diff *d, struct cursor *c, enum diff_kind kin
             r = parse_name(c, slice_trim(to), &f->to, err);
         cursor_next(c);
     }
-    while (r >= 0 && !cursor_done(c) && !slice_begins(cursor_line(c), "*** "))
-        r = parse_codex_hunk(d, c, err);
+    while (r >= 0 && !cursor_done(c) && !slice_begins(cursor_line(c), "*** ")) {
+        struct diff_hunk h = {.header = {c->at, 0}, .anchor = {c->at, 0}};
+        struct cursor began = *c;
+        size_t n = 0;
+        /* The last of several such lines is the nearest. */
+        for (; slice_begins(cursor_line(c), "@@"); cursor_next(c)) {
+            h.header = cursor_line(c);
+            h.anchor = slice_trim(slice_skip(h.header, 2));
+        }
+        r = diff_add_hunk(d, &h, err);
+        if (r >= 0)
+            r = hunk_visible_length(*c, NULL, &n, err);
+        if (r >= 0)
+            r = hunk_add_lines(d, c, n, err);
+        if (r < 0)
+            return r;
+        struct diff_hunk *added = &d->hunks[d->n_hunks - 1];
+        if (added->count == 0)
+            return parse_error(&began, "expected lines with ' ', '+' or '-'", err);
+        added->at_end = slice_is(cursor_line(c), "*** End of File");
+        if (added->at_end)
+            cursor_next(c);
+        cursor_skip_blank(c);
+    }
     return r;
 }
 

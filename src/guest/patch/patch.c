@@ -452,44 +452,36 @@ static int plan_attempt(struct planner *pl, struct error *err)
     return result;
 }
 
-/* Parses the diff, with or without its carriage returns, and tries it. */
-static int plan_try(struct planner *pl, const void *text, size_t size, bool strip_cr,
-                    struct error *err)
-{
-    struct plan *p = pl->plan;
-    const struct patch_options *o = pl->options;
-    diff_free(&p->diff);
-    int r = diff_parse(text, size, strip_cr, &p->diff, err);
-    if (r >= 0 && o->reverse)
-        r = diff_reverse(&p->diff, err);
-    if (r < 0)
-        return r;
-    free(p->outcomes);
-    p->outcomes = calloc(p->diff.n_files + 1, sizeof *p->outcomes);
-    if (!p->outcomes)
-        return error_errno(err, ENOMEM, "reading the diff");
-    pl->ignore_space = false;
-    r = plan_attempt(pl, err);
-    if (r == -ENOENT && o->ignore_space) {
-        pl->ignore_space = true;
-        r = plan_attempt(pl, err);
-        if (r == 0)
-            worktree_note(&p->tree, "trailing whitespace and line endings were ignored");
-    }
-    if (r == 0 && strip_cr)
-        worktree_note(&p->tree, "carriage returns at the ends of the diff's lines were removed");
-    return r;
-}
-
 int plan_make(int root, const void *text, size_t size, const struct patch_options *o,
               void (*reject)(void *data, const struct patch_reject *r), void *data,
               struct plan *plan, struct error *err)
 {
     struct planner pl = {.plan = plan, .options = o, .data = data};
+    int r = -ENOENT;
     *plan = (struct plan){.tree = WORKTREE_INIT(root)};
-    int r = plan_try(&pl, text, size, false, err);
-    if (r == -ENOENT && plan->diff.crlf)
-        r = plan_try(&pl, text, size, true, err);
+    for (int strip_cr = 0; r == -ENOENT && strip_cr <= (int)plan->diff.crlf; strip_cr++) {
+        diff_free(&plan->diff);
+        r = diff_parse(text, size, strip_cr, &plan->diff, err);
+        if (r >= 0 && o->reverse)
+            r = diff_reverse(&plan->diff, err);
+        if (r < 0)
+            return r;
+        free(plan->outcomes);
+        plan->outcomes = calloc(plan->diff.n_files + 1, sizeof *plan->outcomes);
+        if (!plan->outcomes)
+            return error_errno(err, ENOMEM, "reading the diff");
+        pl.ignore_space = false;
+        r = plan_attempt(&pl, err);
+        if (r == -ENOENT && o->ignore_space) {
+            pl.ignore_space = true;
+            r = plan_attempt(&pl, err);
+            if (r == 0)
+                worktree_note(&plan->tree, "trailing whitespace and line endings were ignored");
+        }
+        if (r == 0 && strip_cr)
+            worktree_note(&plan->tree,
+                          "carriage returns at the ends of the diff's lines were removed");
+    }
     if (r == -ENOENT) { /* once more, to report */
         pl.reject = reject;
         r = plan_attempt(&pl, err);

@@ -2,9 +2,9 @@
  * PATCH: applies a diff to the files beneath the root, all or nothing.
  *
  * diff_parse.c parses it, patch.c plans the new content of every file in memory, worktree.c writes
- * them. The whole diff is tried as it is (hunk_place.c), then with blanks ignored if asked; and once
- * more without the carriage returns of its lines if its headers have some, as in a diff that went
- * through a Windows program. The first attempt that applies to every file counts. If none does,
+ * them. The whole diff is tried as it is (hunk_place.c), then with blanks ignored if asked; and
+ * once more without the carriage returns of its lines if its headers have some, as in a diff that
+ * went through a Windows program. The first attempt that applies to every file counts. If none does,
  * everything that is in the way is reported. docs/protocol.md has the fields of the answer.
  */
 #pragma once
@@ -73,10 +73,6 @@ int worktree_get(struct worktree *w, const char *path, struct worktree_file **re
 /* Is there something at a path, after what was applied so far? */
 bool worktree_file_exists(const struct worktree_file *f);
 bool worktree_exists(struct worktree *w, const char *path);
-
-/* Is the path still what it was when it was examined, with the content that was read? Of a folder,
- * that it still is one. */
-bool worktree_file_unchanged(const struct worktree *w, const struct worktree_file *f);
 
 /* Reads an entry's content from disk. Errors are phrased to follow its path. */
 int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err);

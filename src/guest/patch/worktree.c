@@ -58,20 +58,6 @@ static bool file_state_same(const struct file_state *a, const struct file_state 
            a->ctime.tv_sec == b->ctime.tv_sec && a->ctime.tv_nsec == b->ctime.tv_nsec;
 }
 
-bool worktree_file_unchanged(const struct worktree *w, const struct worktree_file *f)
-{
-    _cleanup_fd_ int dir = -1, fd = -1;
-    struct file_state now;
-    if (file_state_read(w->root, f->path, &now) < 0 || !file_state_same(&f->seen, &now))
-        return false;
-    if (!f->loaded || !S_ISREG(f->seen.mode))
-        return true;
-    /* Its times are too coarse to be enough. */
-    return beneath_open_parent(w->root, f->path, &dir) >= 0 &&
-           content_open(dir, relpath_name(f->path), &fd) >= 0 &&
-           content_holds(fd, f->data, f->size);
-}
-
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(((const struct worktree_file *)a)->path, ((const struct worktree_file *)b)->path);
@@ -360,8 +346,16 @@ static int commit_steps(const struct worktree *w, struct staged *staged,
     }
     for (size_t i = 0; i < w->count; i++) {
         const struct worktree_file *f = *ret_file = w->entries[i];
-        _cleanup_fd_ int dir = -1;
-        if (!worktree_file_unchanged(w, f))
+        _cleanup_fd_ int dir = -1, above = -1, fd = -1;
+        struct file_state now;
+        /* Still what it was, with the content that was read: times are too coarse to be enough. Of
+         * a folder, that it still is one. */
+        if (file_state_read(w->root, f->path, &now) < 0 || !file_state_same(&f->seen, &now))
+            return -ESTALE;
+        if (f->loaded && S_ISREG(f->seen.mode) &&
+            (beneath_open_parent(w->root, f->path, &above) < 0 ||
+             content_open(above, relpath_name(f->path), &fd) < 0 ||
+             !content_holds(fd, f->data, f->size)))
             return -ESTALE;
         if (f->written && S_ISDIR(f->seen.mode) && !folder_gets_empty(w, f->path, 0))
             return -EISDIR;

@@ -280,8 +280,8 @@ int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
     if (r == -EINVAL)
         error_set(
             err, EINVAL,
-            "pattern: asks for a line end, but a match lies within one line; search for one of the "
-            "lines, and ask for context lines to see the others");
+            "pattern: contains a line end, but a match lies within one line; search for one of the "
+            "lines and request context lines to see the others");
     else if (r < 0)
         error_errno(err, -r, "pattern");
     else if ((r = pattern_compile_both(text + skip, n - skip, options, p->code, &code, &offset)) <

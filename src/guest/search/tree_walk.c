@@ -363,31 +363,6 @@ static void *tree_thread_main(void *data)
     return NULL;
 }
 
-/* Reads the ignore files between the root and the first folder. */
-static int tree_walk_load_ignore(struct tree_walk *w, struct file_call *c)
-{
-    char *path = w->top->path;
-    for (size_t n = 0; n < w->top->n_path;) {
-        static const char *const names[] = {".ignore", ".gitignore", ".git"};
-        _cleanup_fd_ int fd = -1;
-        unsigned has = 0;
-        char kept = path[n];
-        path[n] = 0;
-        int r = file_resolve(c, n ? path : ".", O_PATH | O_DIRECTORY, &fd);
-        path[n] = kept;
-        for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(names); i++)
-            if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                has |= ignore_file_bit(names[i], strlen(names[i]));
-        if (r >= 0)
-            r = ignore_extend(w->top->ignore, fd, has, n ? n + 1 : 0, &w->memory, &w->top->ignore);
-        if (r == -ENOMEM || r == -E2BIG)
-            return r;
-        n += n > 0;
-        n += strcspn(path + n, "/");
-    }
-    return 0;
-}
-
 int tree_walk_open(struct tree_walk *w, struct file_call *c, struct error *err)
 {
     const struct wire_frame *f = &c->request;
@@ -407,8 +382,26 @@ int tree_walk_open(struct tree_walk *w, struct file_call *c, struct error *err)
         return file_error(c, -r, *c->path ? c->path : ".", err);
     w->top = folder_new(NULL, c->path, strlen(c->path));
     r = w->top ? 0 : -ENOMEM;
-    if (r >= 0 && !w->ignored)
-        r = tree_walk_load_ignore(w, c);
+    /* The ignore files between the root and the first folder. */
+    char *path = w->top ? w->top->path : NULL;
+    for (size_t n = 0; r >= 0 && !w->ignored && n < w->top->n_path;) {
+        static const char *const names[] = {".ignore", ".gitignore", ".git"};
+        _cleanup_fd_ int fd = -1;
+        unsigned has = 0;
+        char kept = path[n];
+        path[n] = 0;
+        r = file_resolve(c, n ? path : ".", O_PATH | O_DIRECTORY, &fd);
+        path[n] = kept;
+        for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(names); i++)
+            if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                has |= ignore_file_bit(names[i], strlen(names[i]));
+        if (r >= 0)
+            r = ignore_extend(w->top->ignore, fd, has, n ? n + 1 : 0, &w->memory, &w->top->ignore);
+        if (r != -ENOMEM && r != -E2BIG)
+            r = 0; /* a folder that cannot be read has no rules */
+        n += n > 0;
+        n += strcspn(path + n, "/");
+    }
     if (r < 0)
         return error_errno(err, -r, "%.400s", c->path);
     w->skip = folder_base(w->top);

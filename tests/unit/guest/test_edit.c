@@ -167,7 +167,7 @@ static void test_shows_lines_that_differ(void **state)
 
 static void test_says_that_nothing_is_like_it(void **state)
 {
-    EXPLAINED("alpha\nbeta\n", "12345 67890", "Nothing in the file is like it");
+    EXPLAINED("alpha\nbeta\n", "12345 67890", "No text in the file is similar");
     EXPLAINED("", "x", "The file is empty");
 }
 
