@@ -3,7 +3,6 @@
 
 #include "box.h"
 #include "contest.h"
-#include "pool.h"
 
 /* Options for fresh boxes, a live box, a pool; each contestant uses one of them. */
 struct subject {

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allow.h"
-#include "request.h"
+#include "session.h"
 #include "text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "local_box.h"
+#include "box_internal.h"
 #include "apply.h"
 #include "compose.h"
 #include "io.h"

@@ -15,7 +15,7 @@
 #include "agent_session.h"
 #include "json.h"
 #include "thread.h"
-#include "host_folder.h"
+#include "box_host.h"
 #include "memory.h"
 #include "net_policy.h"
 #include "prompt.h"

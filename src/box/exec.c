@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "box_options.h"
 #include "exec.h"
 #include "io.h"
 #include "proxy/proxy.h"
@@ -28,10 +28,159 @@
 
 #define REQUEST_MAX      WIRE_BODY_MAX
 #define PIPE_SIZE        (1 << 20)
+#define SPLICE_MOST      (1u << 20)
 #define NOTES_MAX        4096
 #define GRACE_NS         (5 * NS_PER_S)
 #define LATE_COUNT_TICKS 80   /* of TICK_MS */
 #define FORK_BOMB_HITS   1000 /* failed forks after which a command is not just at its limit */
+
+struct pollfd pump_poll(const struct pump *p)
+{
+    if (p->full)
+        return (struct pollfd){.fd = p->to, .events = POLLOUT};
+    return (struct pollfd){.fd = p->from, .events = POLLIN};
+}
+
+void pump_close(struct pump *p)
+{
+    cleanup_close(&p->from);
+    p->from = -1;
+    p->full = false;
+    buf_free(&p->pending);
+}
+
+/*
+ * "Try again" means that the source is empty or the target full. When the target's reader is gone
+ * for good, the command is to learn it from its own pipe, as it would without a box: so the pump
+ * ends.
+ */
+static bool pump_splice(struct pump *p)
+{
+    ssize_t n = splice(p->from, NULL, p->to, NULL, SPLICE_MOST, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    p->full = false;
+    if (n > 0) {
+        *p->total += (uint64_t)n;
+        return true;
+    }
+    if (n < 0 && errno == EINVAL) {
+        p->no_splice = true;
+        return pump_out(p);
+    }
+    int waiting = 0;
+    if (n < 0 && errno == EAGAIN)
+        p->full = ioctl(p->from, FIONREAD, &waiting) == 0 && waiting > 0;
+    else if (n == 0 || errno != EINTR) {
+        p->error = n < 0 ? errno : 0;
+        pump_close(p);
+    }
+    return false;
+}
+
+/* Writes what is pending. False while some of it is left, or when the reader is gone. */
+static bool pump_flush(struct pump *p)
+{
+    while (p->pending.len) {
+        ssize_t n = write(p->to, p->pending.data, p->pending.len);
+        p->full = n < 0 && errno == EAGAIN;
+        if (p->full)
+            return false;
+        if (n < 0 && errno != EINTR) {
+            p->error = errno;
+            pump_close(p);
+            return false;
+        }
+        if (n > 0)
+            buf_consume(&p->pending, (size_t)n);
+    }
+    return true;
+}
+
+bool pump_out(struct pump *p)
+{
+    if (p->to >= 0 && !p->capture && !p->no_splice && !p->is_terminal)
+        return pump_splice(p);
+    if (!pump_flush(p))
+        return false;
+    char data[PUMP_CHUNK];
+    ssize_t n = read(p->from, data, sizeof data);
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            pump_close(p);
+        return false;
+    }
+    *p->total += (uint64_t)n;
+    if (p->capture)
+        return capture_add(p->capture, data, (size_t)n) == 0;
+    if (p->to < 0)
+        return true;
+    p->pending.max = HARMLESS_GROWTH * (PUMP_CHUNK + 4);
+    int r = p->is_terminal ? harmless_append(&p->cut, data, (size_t)n, &p->pending)
+                           : buf_append(&p->pending, data, (size_t)n);
+    return r == 0 && pump_flush(p);
+}
+
+void feed_step(struct feed *f, bool readable)
+{
+    if (readable && f->from >= 0 && f->pending.len == 0) {
+        void *at = buf_reserve(&f->pending, f->pending.max);
+        ssize_t n = at ? read(f->from, at, f->pending.max) : -1;
+        if (n > 0)
+            f->pending.len = (size_t)n;
+        else if (n == 0 || !at || (errno != EAGAIN && errno != EINTR))
+            f->from = -1; /* the caller's descriptor: not ours to close */
+    }
+    if (f->pending.len) {
+        ssize_t n = write(f->to, f->pending.data, f->pending.len);
+        if (n > 0)
+            buf_consume(&f->pending, (size_t)n);
+        else if (n < 0 && errno != EAGAIN && errno != EINTR)
+            f->from = -1, f->pending.len = 0;
+    }
+    if (f->from < 0 && f->pending.len == 0)
+        close(TAKE_FD(f->to));
+}
+
+/*
+ * The tail's buffer is twice as large as what is kept of it: when it is full the older half is
+ * dropped at once, so a byte is moved at most once however long the stream is.
+ */
+void capture_init(struct box_capture *c, uint64_t limit)
+{
+    size_t half = (size_t)(limit / 2);
+    *c = (struct box_capture){.head = BUF_INIT(limit - half), .tail = BUF_INIT(2 * half)};
+}
+
+void capture_init_tail(struct box_capture *c, uint64_t limit)
+{
+    size_t kept = limit < SIZE_MAX / 2 ? (size_t)limit : SIZE_MAX / 2;
+    *c = (struct box_capture){.head = BUF_INIT(0), .tail = BUF_INIT(2 * kept)};
+}
+
+int capture_add(struct box_capture *c, const void *data, size_t n)
+{
+    c->total += n;
+    size_t room = c->head.max - c->head.len, first = n < room ? n : room;
+    int r = buf_append(&c->head, data, first);
+    size_t keep = c->tail.max / 2;
+    if (r < 0 || first == n || keep == 0)
+        return r;
+    const char *rest = (const char *)data + first;
+    n -= first;
+    if (n > keep) {
+        rest += n - keep;
+        n = keep;
+    }
+    if (c->tail.len + n > c->tail.max)
+        buf_consume(&c->tail, c->tail.len + n - keep);
+    return buf_append(&c->tail, rest, n);
+}
+
+void capture_finish(struct box_capture *c)
+{
+    size_t keep = c->tail.max / 2;
+    if (c->tail.len > keep)
+        buf_consume(&c->tail, c->tail.len - keep);
+}
 
 const char *box_limit_name(enum wire_limit limit)
 {
@@ -43,19 +192,12 @@ const char *box_limit_name(enum wire_limit limit)
     return (size_t)limit < ARRAY_SIZE(names) ? names[limit] : NULL;
 }
 
-uint64_t limit_sockets(const struct box_limits *l)
-{
-    struct sysinfo info;
-    uint64_t most = sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit / 64;
-    return l->memory < most ? l->memory : most;
-}
-
-static int64_t limit_of(int64_t asked, int64_t general)
+static int64_t call_limit_of(int64_t asked, int64_t general)
 {
     return asked < 0 ? 0 : asked ? asked : general;
 }
 
-static uint64_t to_ms(int64_t ns)
+static uint64_t ns_to_ms(int64_t ns)
 {
     return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
@@ -66,7 +208,7 @@ static int64_t call_wall_limit(const struct call *c)
 {
     const struct box_command *cmd = c->command;
     int64_t most = c->box->limits.timeout_ns;
-    int64_t wall = limit_of(cmd->timeout_ns, most);
+    int64_t wall = call_limit_of(cmd->timeout_ns, most);
     bool bounded = cmd->shell && !cmd->background && most;
     return bounded && (!wall || wall > most) ? most : wall;
 }
@@ -74,54 +216,20 @@ static int64_t call_wall_limit(const struct call *c)
 void call_put_limits(struct buf *b, const struct call *c)
 {
     int64_t wall = call_wall_limit(c);
-    int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
+    int64_t cpu = call_limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
     if (wall && !weakened("timeout"))
-        wire_put_u64(b, WIRE_K_TIMEOUT_MS, to_ms(wall));
+        wire_put_u64(b, WIRE_K_TIMEOUT_MS, ns_to_ms(wall));
     if (!weakened("rlimits"))
         wire_put_u64(b, WIRE_K_FILES, c->box->limits.files);
     if (c->before.counted)
         return;
     if (cpu && !weakened("cpu"))
-        wire_put_u64(b, WIRE_K_CPU_MS, to_ms(cpu));
+        wire_put_u64(b, WIRE_K_CPU_MS, ns_to_ms(cpu));
     if (!weakened("memory"))
         wire_put_u64(b, WIRE_K_MEMORY, c->box->limits.memory);
     if (c->box->limits.sockets && !weakened("sockets"))
         wire_put_u64(b, WIRE_K_SOCKETS, c->box->limits.sockets);
     wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
-}
-
-static void call_put_shell(struct buf *b, const struct call *c)
-{
-    const struct box_command *cmd = c->command;
-    wire_put_str(b, WIRE_K_NAME, cmd->shell);
-    wire_put_str(b, WIRE_K_TEXT, cmd->script);
-    environment_put_shell(b, c->box->env, cmd->env);
-    if (cmd->cwd)
-        wire_put_str(b, WIRE_K_CWD, cmd->cwd);
-    if (cmd->input)
-        wire_put(b, WIRE_K_DATA, cmd->input, cmd->n_input);
-    if (!cmd->background)
-        return;
-    wire_put_u64(b, WIRE_K_BACKGROUND, 1);
-    wire_put_u64(b, WIRE_K_LIMIT_BYTES, c->box->limits.output);
-    if (c->box->limits.output_total && !weakened("output"))
-        wire_put_u64(b, WIRE_K_OUTPUT_TOTAL, c->box->limits.output_total);
-}
-
-static void call_put_exec(struct buf *b, const struct call *c)
-{
-    const struct box_command *cmd = c->command;
-    for (char *const *arg = cmd->argv; *arg; arg++)
-        wire_put_str(b, WIRE_K_ARG, *arg);
-    environment_put(b, c->box->env, cmd->env, cmd->tty);
-    wire_put_str(b, WIRE_K_CWD, cmd->cwd ? cmd->cwd : "/workspace");
-    wire_put_u64(b, WIRE_K_STDIO, cmd->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
-    if (cmd->tty) {
-        wire_put_u64(b, WIRE_K_ROWS, (uint64_t)c->rows);
-        wire_put_u64(b, WIRE_K_COLS, (uint64_t)c->cols);
-    }
-    if (cmd->last)
-        wire_put_u64(b, WIRE_K_LAST, 1);
 }
 
 int call_pipe(bool into_command, int *ret_ours, int *ret_theirs)
@@ -139,15 +247,39 @@ static int call_send(struct call *c, struct error *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
     const struct box_command *cmd = c->command;
+    const struct box_limits *l = &c->box->limits;
     struct machine *machine = c->box->machine;
     bool frames = cmd->tty || cmd->shell;
     int theirs[3] = {-1, -1, -1}, r = 0;
+
     pthread_mutex_lock(&c->box->settings);
     size_t begin = wire_begin(&request, cmd->shell ? WIRE_SHELL : WIRE_EXEC);
-    if (cmd->shell)
-        call_put_shell(&request, c);
-    else
-        call_put_exec(&request, c);
+    environment_put(&request, c->box->env, cmd->env, cmd->tty, cmd->shell);
+    if (cmd->shell) {
+        wire_put_str(&request, WIRE_K_NAME, cmd->shell);
+        wire_put_str(&request, WIRE_K_TEXT, cmd->script);
+        if (cmd->cwd)
+            wire_put_str(&request, WIRE_K_CWD, cmd->cwd);
+        if (cmd->input)
+            wire_put(&request, WIRE_K_DATA, cmd->input, cmd->n_input);
+    } else {
+        for (char *const *arg = cmd->argv; *arg; arg++)
+            wire_put_str(&request, WIRE_K_ARG, *arg);
+        wire_put_str(&request, WIRE_K_CWD, cmd->cwd ? cmd->cwd : "/workspace");
+        wire_put_u64(&request, WIRE_K_STDIO, cmd->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
+        if (cmd->last)
+            wire_put_u64(&request, WIRE_K_LAST, 1);
+    }
+    if (cmd->tty && !cmd->shell) {
+        wire_put_u64(&request, WIRE_K_ROWS, (uint64_t)c->rows);
+        wire_put_u64(&request, WIRE_K_COLS, (uint64_t)c->cols);
+    }
+    if (cmd->background && cmd->shell) {
+        wire_put_u64(&request, WIRE_K_BACKGROUND, 1);
+        wire_put_u64(&request, WIRE_K_LIMIT_BYTES, l->output);
+        if (l->output_total && !weakened("output"))
+            wire_put_u64(&request, WIRE_K_OUTPUT_TOTAL, l->output_total);
+    }
     call_put_limits(&request, c);
     wire_end(&request, begin);
     pthread_mutex_unlock(&c->box->settings);
@@ -249,7 +381,7 @@ static void call_watch(struct call *c)
 
     if (c->before.counted) {
         machine_usage(c->box->machine, USAGE_COUNTERS | USAGE_MEMORY, &now);
-        int64_t cpu = limit_of(c->command->cpu_time_ns, l->cpu_time_ns);
+        int64_t cpu = call_limit_of(c->command->cpu_time_ns, l->cpu_time_ns);
         if (cpu > 0 && now.cpu_ns - c->before.cpu_ns > cpu && !weakened("cpu"))
             call_kill(c, WIRE_LIMIT_CPU);
         else if (now.memory > l->memory || now.sockets > limit_sockets(l))
@@ -289,40 +421,25 @@ static enum wire_limit call_limit(struct call *c)
 }
 
 /* What a guest says is believed only as far as it can be true. */
-static int find_int(const struct wire_frame *f, uint16_t key, int fallback, int max)
+static int wire_find_int(const struct wire_frame *f, uint16_t key, int fallback, int max)
 {
     uint64_t v = wire_find_u64(f, key, (uint64_t)fallback);
     return v <= (uint64_t)max ? (int)v : fallback;
 }
 
-static int64_t find_ns(const struct wire_frame *f, uint16_t key, int64_t unit)
+static int64_t wire_find_ns(const struct wire_frame *f, uint16_t key, int64_t unit)
 {
     uint64_t v = wire_find_u64(f, key, 0);
     return v <= (uint64_t)(INT64_MAX / unit) ? (int64_t)v * unit : INT64_MAX;
 }
 
-/* All notes, a line each. */
-static char *find_notes(const struct wire_frame *f)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(NOTES_MAX);
-    struct wire_field field;
-    for (size_t at = 0; wire_next(f, &at, &field);)
-        if (field.key == WIRE_K_NOTE && !memchr(field.data, 0, field.size)) {
-            if (text.len)
-                buf_append(&text, "\n", 1);
-            buf_append(&text, field.data, field.size);
-        }
-    const char *said = text.len && !text.failed ? buf_cstr(&text) : NULL;
-    return said ? strdup(said) : NULL;
-}
-
 static void call_read_result(struct call *c, const struct wire_frame *f)
 {
     struct box_result *r = c->result;
-    r->exit_code = find_int(f, WIRE_K_EXIT_CODE, 125, 255);
-    r->signal = find_int(f, WIRE_K_TERM_SIGNAL, 0, NSIG - 1);
-    r->duration_ns = find_ns(f, WIRE_K_DURATION_NS, 1);
-    r->cpu_ns = find_ns(f, WIRE_K_CPU_US, 1000);
+    r->exit_code = wire_find_int(f, WIRE_K_EXIT_CODE, 125, 255);
+    r->signal = wire_find_int(f, WIRE_K_TERM_SIGNAL, 0, NSIG - 1);
+    r->duration_ns = wire_find_ns(f, WIRE_K_DURATION_NS, 1);
+    r->cpu_ns = wire_find_ns(f, WIRE_K_CPU_US, 1000);
     r->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
     _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
     if (text)
@@ -331,9 +448,18 @@ static void call_read_result(struct call *c, const struct wire_frame *f)
     if (r->limit == WIRE_LIMIT_NONE && limit <= WIRE_LIMIT_OUTPUT)
         r->limit = limit;
     if (c->command->shell) {
+        _cleanup_buf_ struct buf notes = BUF_INIT(NOTES_MAX);
+        struct wire_field field;
+        for (size_t at = 0; wire_next(f, &at, &field);)
+            if (field.key == WIRE_K_NOTE && !memchr(field.data, 0, field.size)) {
+                if (notes.len)
+                    buf_append(&notes, "\n", 1);
+                buf_append(&notes, field.data, field.size);
+            }
+        const char *lines = notes.len && !notes.failed ? buf_cstr(&notes) : NULL;
+        r->notes = lines ? strdup(lines) : NULL;
         r->state = (enum wire_state)wire_find_u64(f, WIRE_K_STATE, 0);
         r->cwd = wire_find_str(f, WIRE_K_CWD);
-        r->notes = find_notes(f);
         r->handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
         r->output_path = wire_find_str(f, WIRE_K_OUTPUT_PATH);
     }
@@ -362,37 +488,10 @@ static int call_read_output(struct call *c, const struct wire_frame *f)
     return 0;
 }
 
-static int call_read_frame(struct call *c, const struct wire_frame *f, struct error *err)
-{
-    switch (f->type) {
-    case WIRE_RESULT:
-        call_read_result(c, f);
-        return 0;
-    case WIRE_OUTPUT:
-        return call_read_output(c, f);
-    case WIRE_ERROR: {
-        _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
-        int code = (int)wire_find_u64(f, WIRE_K_CODE, EIO);
-        return error_set(err, code > 0 && code < 4096 ? code : EIO, "%s",
-                         text && *text ? text : "the guest reported an error");
-    }
-    case WIRE_WAITING:
-        c->waiting = true;
-        return 0;
-    case WIRE_ARRIVED:
-        c->arrived = true;
-        return 0;
-    default:
-        return error_set(err, EPROTO, "the guest sent a frame that does not belong here (%d)",
-                         f->type);
-    }
-}
-
 static int call_read_frames(struct call *c, struct error *err)
 {
     struct wire_frame f;
     ssize_t got = wire_fill(&c->wire);
-    int r;
     if (got == -EAGAIN)
         return 0;
     if (got <= 0) {
@@ -403,11 +502,33 @@ static int call_read_frames(struct call *c, struct error *err)
         c->result->signal = SIGKILL;
         return 0;
     }
-    while (!c->done && (r = wire_take(&c->wire, &f)) != 0) {
+    for (int r = 1; !c->done && r > 0;) {
+        r = wire_take(&c->wire, &f);
         if (r < 0)
             return error_set(err, EPROTO, "the guest sent a malformed frame");
-        if ((r = call_read_frame(c, &f, err)) < 0)
-            return r;
+        if (r == 0)
+            return 0;
+        switch (f.type) {
+        case WIRE_RESULT:
+            call_read_result(c, &f);
+            break;
+        case WIRE_OUTPUT:
+            if ((r = call_read_output(c, &f)) < 0)
+                return r;
+            r = 1;
+            break;
+        case WIRE_ERROR:
+            return wire_error(&f, "the guest reported an error", err);
+        case WIRE_WAITING:
+            c->waiting = true;
+            break;
+        case WIRE_ARRIVED:
+            c->arrived = true;
+            break;
+        default:
+            return error_set(err, EPROTO, "the guest sent a frame that does not belong here (%d)",
+                             f.type);
+        }
     }
     return 0;
 }
@@ -502,7 +623,9 @@ int call_finish(struct call *c, struct error *err)
     }
 
     struct proxy_refusal refusals[BOX_REFUSALS_MAX];
-    size_t n = proxy_refusals(c->box->proxy, c->refused_before, refusals, ARRAY_SIZE(refusals));
+    size_t n = c->box->proxy ? proxy_refusals(c->box->proxy, c->refused_before, refusals,
+                                              ARRAY_SIZE(refusals))
+                             : 0;
     r->refused = n ? calloc(n, sizeof *r->refused) : NULL;
     for (size_t i = 0; r->refused && i < n; i++, r->n_refused++) {
         memcpy(r->refused[i].target, refusals[i].target, sizeof refusals[i].target);
@@ -566,7 +689,7 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd,
                .pending = BUF_INIT(WIRE_DATA_MAX)},
         .side.from = -1,
         .pulse = BOX_PULSE_INIT,
-        .refused_before = proxy_refused(b->proxy),
+        .refused_before = b->proxy ? proxy_refused(b->proxy) : 0,
         .next_watch = now + TICK_MS * NS_PER_MS,
     };
     c->out.total = c->err.total = &c->output;

@@ -2,8 +2,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "local_box.h"
-#include "pool.h"
+#include "box.h"
+#include "box_internal.h"
 #include "thread.h"
 #include "banned.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apply.h"
-#include "local_box.h"
+#include "box_internal.h"
 #include "thread.h"
 #include "banned.h"
 
@@ -69,10 +69,8 @@ static int snapshot_ask(struct box *b, struct machine *m, struct buf *request, i
     _cleanup_(wire_reader_free) struct wire_reader reader = WIRE_READER_INIT(fd);
     struct wire_frame f;
     r = wire_read(&reader, &f);
-    if (r == 1 && f.type == WIRE_ERROR) {
-        _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
-        return error_set(err, EIO, "%s", text ? text : "the guest reported an error");
-    }
+    if (r == 1 && f.type == WIRE_ERROR)
+        return wire_error(&f, "the guest reported an error", err);
     if (r != 1 || f.type != WIRE_RESULT)
         return b ? box_lost(b, err) : error_set(err, EPROTO, "the diff worker did not answer");
     if (ret)

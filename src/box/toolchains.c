@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "box_host.h"
+#include "box_options.h"
 #include "cleanup.h"
-#include "host_folder.h"
-#include "box_options_parse.h"
 #include "banned.h"
 
 #define PATH_TEXT_MAX 16384
@@ -107,13 +107,39 @@ static bool has_link_into(const char *folder, const char *other)
 /* Does a folder hold an installation and nothing else? */
 static bool is_installation(const char *folder)
 {
-    /* clang-format off */
-    static const char *const USUAL[] = {
-        ".", "..", "bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", "include", "man", "doc",
-        "docs", "src", "pkg", "api", "misc", "test", "conf", "jmods", "legal", "release", "VERSION",
-        "LICENSE", "README", "PATENTS", "go.env", "codereview.cfg", "CHANGELOG.md", "README.md",
-        "LICENSE.md", "CONTRIBUTING.md", "SECURITY.md"};
-    /* clang-format on */
+    static const char *const USUAL[] = {".",
+                                        "..",
+                                        "bin",
+                                        "sbin",
+                                        "lib",
+                                        "lib32",
+                                        "lib64",
+                                        "libexec",
+                                        "share",
+                                        "include",
+                                        "man",
+                                        "doc",
+                                        "docs",
+                                        "src",
+                                        "pkg",
+                                        "api",
+                                        "misc",
+                                        "test",
+                                        "conf",
+                                        "jmods",
+                                        "legal",
+                                        "release",
+                                        "VERSION",
+                                        "LICENSE",
+                                        "README",
+                                        "PATENTS",
+                                        "go.env",
+                                        "codereview.cfg",
+                                        "CHANGELOG.md",
+                                        "README.md",
+                                        "LICENSE.md",
+                                        "CONTRIBUTING.md",
+                                        "SECURITY.md"};
     DIR *dir = opendir(folder);
     bool usual = dir != NULL;
     for (struct dirent *e; usual && (e = readdir(dir));) {

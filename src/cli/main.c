@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "libexec.h"
+#include "box_host.h"
 #include "text.h"
 #include "probe.h"
 #ifdef HUTCH_AGENT

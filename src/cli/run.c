@@ -17,7 +17,6 @@
 #include "git_box.h"
 #include "io.h"
 #include "keeper.h"
-#include "registry.h"
 #include "run_options.h"
 #include "banned.h"
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "box_options_parse.h"
+#include "box_options.h"
 #include "session.h"
 
 /* Bits of option.where. */

@@ -12,7 +12,7 @@
 #include "entry.h"
 #include "hutch.h"
 #include "io.h"
-#include "libexec.h"
+#include "box_host.h"
 #include "banned.h"
 
 const char *hutch_version(void)

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "box_options_parse.h"
+#include "box_options.h"
 
 /* All strings live as long as `texts`, an array, and `options`, which may be NULL. Unknown members
  * are errors. */

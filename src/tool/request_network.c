@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "box.h"
-#include "box_options_parse.h"
+#include "box_options.h"
 #include "cleanup.h"
 #include "net_policy.h"
 #include "session.h"

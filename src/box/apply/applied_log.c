@@ -1,5 +1,6 @@
 /*
- * The log of what applies replaced in the folder (apply.h), and restoring a snapshot after an apply.
+ * The log of what applies replaced in the folder (apply.h), and restoring a snapshot after an
+ * apply.
  *
  * The lowest layer of a box is the live folder. A file that was applied since the snapshot shows
  * through from there, unless a layer of the snapshot has the path itself. So the guest of the fresh
@@ -17,8 +18,8 @@
 #include <unistd.h>
 
 #include "apply.h"
+#include "box_internal.h"
 #include "io.h"
-#include "local_box.h"
 #include "banned.h"
 
 #define ENTRIES_MAX   1000000u

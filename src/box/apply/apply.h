@@ -1,13 +1,13 @@
 /*
- * Writing a box's changes back to the user's folder (apply), the folder's present state into the box
- * (sync), and undoing an apply in a restored box.
+ * Writing a box's changes back to the user's folder (apply), the folder's present state into the
+ * box (sync), and undoing an apply in a restored box.
  *
  * Apply works beneath the folder only, never through a link, and writes each file whole or not at
  * all. It replaces or removes a file only if it is the version that the box saw; it checks that
  * again after moving the file out of its place, and puts back one that turns out to be another.
- * Where the user and the box both changed a text, it merges their changes; what it cannot merge is a
- * conflict, reported and left alone unless apply_options say otherwise. docs/snapshots.md states the
- * rules.
+ * Where the user and the box both changed a text, it merges their changes; what it cannot merge is
+ * a conflict, reported and left alone unless apply_options say otherwise. docs/snapshots.md states
+ * the rules.
  *
  *     apply.c        decides about each path, compares and merges its two versions
  *     apply_file.c   replaces, removes and creates on one path; the lock and the journal
@@ -24,10 +24,10 @@
 #include "box.h"
 
 /*
- * Changes, as a diff worker lists them. No code of the agent runs where a diff worker does, but what
- * it reads is hostile, so the host does not trust it: every frame is checked, every list is bounded,
- * and an answer with an invalid path (relpath_is_valid) is refused. All functions take a fresh
- * connection to a diff worker and leave closing it to the caller.
+ * Changes, as a diff worker lists them. No code of the agent runs where a diff worker does, but
+ * what it reads is hostile, so the host does not trust it: every frame is checked, every list is
+ * bounded, and an answer with an invalid path (relpath_is_valid) is refused. All functions take a
+ * fresh connection to a diff worker and leave closing it to the caller.
  */
 
 #define CHANGES_MAX       1000000u
@@ -79,9 +79,9 @@ int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *
 
 /*
  * What tells one state of a file from another. Every change of a file's content, mode or name moves
- * its change time (ctime), which no program can set. For a folder only the inode counts, since every
- * new name in it moves the time; the birth time tells a new folder from an old one that had the same
- * inode number.
+ * its change time (ctime), which no program can set. For a folder only the inode counts, since
+ * every new name in it moves the time; the birth time tells a new folder from an old one that had
+ * the same inode number.
  */
 struct identity {
     uint64_t dev, ino;
@@ -219,8 +219,8 @@ struct applied_log *applied_log_new(void);
 struct applied_log *applied_log_copy(const struct applied_log *l); /* NULL without memory */
 struct applied_log *applied_log_free(struct applied_log *l);
 
-/* Adds an entry; ignores `e->number` and `e->kept`. Reads the content of a file from `content`, from
- * its start, or leaves it out when it is larger than what is left of APPLIED_BYTES_MAX. */
+/* Adds an entry; ignores `e->number` and `e->kept`. Reads the content of a file from `content`,
+ * from its start, or leaves it out when it is larger than what is left of APPLIED_BYTES_MAX. */
 int applied_log_add(struct applied_log *l, const struct applied_entry *e, int content);
 
 /* Takes back the last entry: what it announced did not happen. Takes NULL. */
@@ -241,8 +241,8 @@ ssize_t applied_log_read(const struct applied_log *l, const struct applied_entry
 /*
  * Folders that git would take for a repository because of what is in them, whatever they are
  * called: HEAD, objects and refs (a bare repository), or HEAD and commondir. `git status` in or
- * below such a folder obeys its config, which can name programs. So apply refuses changes that would
- * make one, or change one that is there, unless the user allows it.
+ * below such a folder obeys its config, which can name programs. So apply refuses changes that
+ * would make one, or change one that is there, unless the user allows it.
  *
  * Add all paths that the box added or modified, settle once, then check each path. `has` tells
  * whether the user's folder has something at a path.

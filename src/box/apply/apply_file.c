@@ -1,5 +1,6 @@
 /*
- * How apply replaces a file of the user's folder without ever losing what the user writes meanwhile.
+ * How apply replaces a file of the user's folder without ever losing what the user writes
+ * meanwhile.
  *
  * The new file is complete, under a temporary name beside the target, before anything happens to
  * the old one. A lease on the old file makes sure that no program has it open for writing, and
@@ -9,8 +10,8 @@
  *
  * One apply at a time works on a folder: the lock is on the folder itself, so it holds for all
  * users. The journal is a file of the user's runtime folder with at most one record: the step under
- * way. With it the next apply after a kill removes a temporary file that is ours, or moves a file of
- * the user's back that a step had set aside; it never has to guess by a name.
+ * way. With it the next apply after a kill removes a temporary file that is ours, or moves a file
+ * of the user's back that a step had set aside; it never has to guess by a name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,8 @@
 #include <unistd.h>
 
 #include "apply.h"
+#include "box_host.h"
 #include "io.h"
-#include "registry.h"
 #include "relpath.h"
 #include "sys.h"
 #include "banned.h"
@@ -92,15 +93,11 @@ static void journal_set(struct apply *ap, enum journal_step step, const char *pa
 static void journal_open(struct apply *ap)
 {
     char name[64];
-    struct stat st;
     struct identity id;
-    _cleanup_fd_ int registry = -1;
-    if (registry_open(true, &registry, NULL) < 0 || identity_get(ap->folder, "", &id) < 0 ||
-        (mkdirat(registry, "../applies", 0700) < 0 && errno != EEXIST))
-        return;
-    _cleanup_fd_ int dir =
-        openat(registry, "../applies", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
+    _cleanup_fd_ int runtime = -1, dir = -1;
+    if (host_open_runtime(true, &runtime, NULL) < 0 ||
+        host_open_private(runtime, "applies", true, &dir, NULL) < 0 ||
+        identity_get(ap->folder, "", &id) < 0)
         return;
     snprintf(name, sizeof name, "%llx-%llx", (unsigned long long)id.dev,
              (unsigned long long)id.ino);

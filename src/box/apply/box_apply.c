@@ -2,10 +2,10 @@
  * The calls of box.h that compare a box with its folder: note, apply, sync; and writing in the box
  * what came of them.
  *
- * Sync brings the folder's present state into a box. A file that the box did not touch shows through
- * from the folder, once the overlay has forgotten the names it looked up, which opening a view makes
- * it do. Paths that both the box and the user changed are merged as in an apply, but it is the box
- * that gets the result.
+ * Sync brings the folder's present state into a box. A file that the box did not touch shows
+ * through from the folder, once the overlay has forgotten the names it looked up, which opening a
+ * view makes it do. Paths that both the box and the user changed are merged as in an apply, but it
+ * is the box that gets the result.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "apply.h"
+#include "box_internal.h"
 #include "io.h"
-#include "local_box.h"
 #include "relpath.h"
 #include "banned.h"
 
@@ -337,13 +337,11 @@ static int box_open_folder(const struct box *b, const struct apply_options *o, i
 /* Apply and sync are the same but for their direction: the box stands still, what it saw is noted,
  * the folder and the box are compared, and what the box gets is written once its processes go
  * on. */
-static int box_exchange(struct box *b, bool apply, const struct apply_options *o,
-                        const struct apply_report *report, struct error *err)
+int local_exchange(struct box *b, bool apply, const struct apply_options *o,
+                   const struct apply_report *report, struct error *err)
 {
-    static const struct apply_options DEFAULTS = {0};
     struct box_view v;
     _cleanup_fd_ int folder = -1;
-    o = o ? o : &DEFAULTS;
     int r = box_open_folder(b, o, &folder, err);
     if (r == 0 && apply && !b->log && !(b->log = applied_log_new()))
         r = error_errno(err, ENOMEM, "cannot apply the changes");
@@ -369,16 +367,4 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
     int written = ap.edits.count ? box_edits_write(b, folder, &ap.edits, r < 0 ? NULL : err) : 0;
     box_edits_free(&ap.edits);
     return r >= 0 && written < 0 ? written : r;
-}
-
-int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
-                struct error *err)
-{
-    return box_exchange(b, true, o, report, err);
-}
-
-int local_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
-               struct error *err)
-{
-    return box_exchange(b, false, o, report, err);
 }

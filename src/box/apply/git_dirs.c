@@ -50,8 +50,8 @@ struct git_dirs *git_dirs_free(struct git_dirs *g)
     return NULL;
 }
 
-/* Walks along a path: the next component that is one of GIT_NAMES. *at is NULL at the end; the folder
- * that holds the component is the first *ret_n bytes of the path. */
+/* Walks along a path: the next component that is one of GIT_NAMES. *at is NULL at the end; the
+ * folder that holds the component is the first *ret_n bytes of the path. */
 static bool git_name_next(const char *path, const char **at, size_t *ret_n, unsigned *ret_bit)
 {
     while (*at) {

@@ -6,8 +6,8 @@
  * box_connect() to the guest. A diff worker reads the box's changes: a guest in namespaces of its
  * own, where no code of the agent ever runs (guest/diff/diff_worker.h).
  *
- * Functions return 0 or a negative errno and say in `err`, for a person, what failed. Any number of
- * threads may call box_connect and box_exec at once; all other calls are the owner's.
+ * Functions return 0 or a negative errno and set `err` to one line that says what failed. Any
+ * number of threads may call box_connect and box_exec at once; all other calls are the owner's.
  */
 #pragma once
 
@@ -222,10 +222,6 @@ enum box_field {
 };
 int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
 
-/* The network as --net writes it, to be freed (NULL: no memory), and the limits as they are now. */
-char *box_net_text(struct box *b);
-struct box_limits box_limits_of(struct box *b);
-
 /* "timeout", "memory", … as in results; NULL for no limit. */
 const char *box_limit_name(enum wire_limit limit);
 
@@ -238,8 +234,8 @@ struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_free(struct snapshot *s); /* drops one reference */
 int box_fork(struct snapshot *s, struct box **ret, struct error *err);
 
-/* Told of each applied path whose earlier state concerns a restored box. `why` is NULL if the box
- * shows that state, else why it could not be restored. */
+/* Called for each applied path whose earlier state concerns a restored box. `why` is NULL if the
+ * box shows that state, else why it could not be restored. */
 struct restore_report {
     void (*say)(void *data, const char *path, const char *why);
     void *data;
@@ -339,12 +335,29 @@ void box_info_free(struct box_info *i);
 /* The name of a box that a keeper holds; NULL: the box belongs to this process. */
 const char *box_id(const struct box *b);
 
-/* Of a box of this process. */
-const char *box_workspace(const struct box *b);
-enum box_mode box_mode_of(const struct box *b);
-
 /*
- * One line for the person who is about to start boxes in this folder, if its files belong to a
+ * One line for the user who is about to start boxes in this folder, if its files belong to a
  * group that a box cannot have; false if there is nothing to say.
  */
 bool box_group_warning(const char *folder, char *text, size_t size);
+
+/*
+ * A few boxes made in advance, for callers that need many one after another.
+ *
+ * One box is opened as a template and never used; all others are forks of it, which a thread in the
+ * background makes and closes. A box is used once: one that is given back is closed.
+ */
+struct pool;
+
+/* Keeps `size` boxes ready, of these options or of this snapshot, which must outlive the pool. */
+int pool_open(const struct box_options *o, size_t size, struct pool **ret, struct error *err);
+int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err);
+
+/* A fresh box, ready or made now. The caller gives it back or closes it. */
+int pool_take(struct pool *p, struct box **ret, struct error *err);
+
+/* Ends a box in the background. */
+void pool_give(struct pool *p, struct box *b);
+
+/* Ends everything; takes NULL, returns NULL. */
+struct pool *pool_close(struct pool *p);

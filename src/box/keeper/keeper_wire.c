@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper_wire.h"
+#include "keeper_internal.h"
 #include "banned.h"
 
 char **keeper_find_strings(const struct wire_frame *f, uint16_t key, size_t *ret_n)

@@ -11,11 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local_box.h"
 #include "apply.h"
+#include "box_internal.h"
 #include "io.h"
-#include "keeper.h"
-#include "keeper_wire.h"
+#include "keeper_internal.h"
 #include "banned.h"
 
 #define TICK_MS     100
@@ -65,14 +64,9 @@ static int ask_send(struct keeper_ask *a, const int *fds, size_t n_fds, struct e
 /* The next answer: 1 with a frame, or a negative errno when it is an error or there is none. */
 static int ask_next(struct keeper_ask *a, struct wire_frame *ret, struct error *err)
 {
-    int r = wire_read(&a->reader, ret);
-    if (r <= 0)
+    if (wire_read(&a->reader, ret) <= 0)
         return error_set(err, EPIPE, "the box '%s' ended", a->id);
-    if (ret->type != WIRE_ERROR)
-        return 1;
-    _cleanup_free_ char *text = wire_find_str(ret, WIRE_K_TEXT);
-    int code = (int)wire_find_u64(ret, WIRE_K_CODE, EIO);
-    return error_set(err, code > 0 ? code : EIO, "%s", text ? text : "the box failed");
+    return ret->type == WIRE_ERROR ? wire_error(ret, "the box failed", err) : 1;
 }
 
 /* Sends the request and reads its result, where nothing comes before that. */
@@ -80,6 +74,17 @@ static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error
 {
     int r = ask_send(a, NULL, 0, err);
     return r < 0 ? r : ask_next(a, ret, err);
+}
+
+/* A request without fields, of whose result nothing is read. */
+static int ask_plain(struct box *b, enum keeper_type type, struct error *err)
+{
+    _cleanup_ask_ struct keeper_ask a;
+    struct wire_frame frame;
+    int r = ask_begin(&a, b, type, err);
+    if (r == 0)
+        r = ask_result(&a, &frame, err);
+    return r < 0 ? r : 0;
 }
 
 /* The keeper connects to the guest and hands us the stream. */
@@ -218,55 +223,47 @@ static int kept_changes(struct box *b, struct box_changes *ret, struct error *er
     return 0;
 }
 
-/* The box stands still while the text is made, and the reader of a pipe may be a pager: unless
- * `out` is a file, the text goes to one first. */
+/* The box stands still while the text is made, and the reader of a pipe may be a pager: the text
+ * goes to a file first. */
 static int kept_diff(struct box *b, bool stat, int out, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
-    _cleanup_fd_ int file = -1;
     struct wire_frame frame;
-    struct stat st;
-    bool direct = fstat(out, &st) == 0 && S_ISREG(st.st_mode);
     int r = ask_begin(&a, b, KEEPER_DIFF, err);
-    if (r == 0 && !direct)
-        r = file = io_unnamed_file();
     if (r < 0)
-        return error_errno(err, -r, "cannot make a temporary file");
+        return r;
+    _cleanup_fd_ int file = io_unnamed_file();
+    if (file < 0)
+        return error_errno(err, -file, "cannot make a temporary file");
     wire_put_u64(&a.out, WIRE_K_STAT, stat);
-    r = ask_send(&a, direct ? &out : &file, 1, err);
+    r = ask_send(&a, &file, 1, err);
     if (r == 0)
         r = ask_next(&a, &frame, err);
-    if (direct)
-        return r < 0 ? r : 0;
-    for (off_t at = 0; r >= 0;) {
+    for (uint64_t at = 0; r >= 0;) {
         char data[WIRE_DATA_MAX];
-        ssize_t n = pread(file, data, sizeof data, at);
+        ssize_t n = io_read_at(file, data, sizeof data, at);
         if (n == 0)
             return 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        int written = n < 0 ? -errno : io_write_all(out, data, (size_t)n);
-        if (written < 0)
-            return error_errno(err, -written, "cannot write the diff");
-        at += n;
+        r = n < 0 ? (int)n : io_write_all(out, data, (size_t)n);
+        if (r < 0)
+            return error_errno(err, -r, "cannot write the diff");
+        at += (uint64_t)n;
     }
     return r;
 }
 
-static int apply_or_sync(struct box *b, enum keeper_type type, const struct apply_options *o,
+static int kept_exchange(struct box *b, bool apply, const struct apply_options *o,
                          const struct apply_report *report, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
-    int r = ask_begin(&a, b, type, err);
+    int r = ask_begin(&a, b, apply ? KEEPER_APPLY : KEEPER_SYNC, err);
     if (r < 0)
         return r;
-    if (o) {
-        wire_put_u64(&a.out, KEEPER_K_ON_CONFLICT, o->on_conflict);
-        wire_put_u64(&a.out, KEEPER_K_ALLOW_GIT_DIRS, o->allow_git_dirs);
-        wire_put_u64(&a.out, KEEPER_K_REPLACED_FOLDER, o->replaced_folder);
-        for (size_t i = 0; i < o->n_paths; i++)
-            wire_put_str(&a.out, WIRE_K_PATH, o->paths[i]);
-    }
+    wire_put_u64(&a.out, KEEPER_K_ON_CONFLICT, o->on_conflict);
+    wire_put_u64(&a.out, KEEPER_K_ALLOW_GIT_DIRS, o->allow_git_dirs);
+    wire_put_u64(&a.out, KEEPER_K_REPLACED_FOLDER, o->replaced_folder);
+    for (size_t i = 0; i < o->n_paths; i++)
+        wire_put_str(&a.out, WIRE_K_PATH, o->paths[i]);
     r = ask_send(&a, NULL, 0, err);
     while (r >= 0) {
         struct wire_frame frame;
@@ -282,29 +279,6 @@ static int apply_or_sync(struct box *b, enum keeper_type type, const struct appl
                         (enum apply_outcome)wire_find_u64(&frame, WIRE_K_KIND, APPLY_REFUSED), why);
     }
     return r;
-}
-
-static int kept_apply(struct box *b, const struct apply_options *o,
-                      const struct apply_report *report, struct error *err)
-{
-    return apply_or_sync(b, KEEPER_APPLY, o, report, err);
-}
-
-static int kept_sync(struct box *b, const struct apply_options *o,
-                     const struct apply_report *report, struct error *err)
-{
-    return apply_or_sync(b, KEEPER_SYNC, o, report, err);
-}
-
-/* A request without fields, of whose result nothing is read. */
-static int ask_plain(struct box *b, enum keeper_type type, struct error *err)
-{
-    _cleanup_ask_ struct keeper_ask a;
-    struct wire_frame frame;
-    int r = ask_begin(&a, b, type, err);
-    if (r == 0)
-        r = ask_result(&a, &frame, err);
-    return r < 0 ? r : 0;
 }
 
 static int kept_note_seen(struct box *b, struct error *err)
@@ -366,8 +340,7 @@ static const struct box_ops KEPT_BOX = {
     .adjust = kept_adjust,
     .changes = kept_changes,
     .diff = kept_diff,
-    .apply = kept_apply,
-    .sync = kept_sync,
+    .exchange = kept_exchange,
     .note_seen = kept_note_seen,
     .info = kept_info,
 };

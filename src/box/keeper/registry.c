@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,68 +11,24 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "registry.h"
+#include "box_host.h"
+#include "keeper.h"
 #include "sys.h"
-#include "text.h"
 #include "banned.h"
 
 #define SOCKET      "socket"
 #define UNFINISHED  "new-"
 #define STALE_S     60 /* an unfinished folder this old has no maker any more */
-#define TIDY_MAX    256
 #define LISTED_MAX  8
 #define FOLDER_OPEN (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static const char ID_DIGITS[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/* A folder that only we can enter, below `parent`. In a place like /tmp anybody can put something
- * under our name. */
-static int open_private(int parent, const char *name, bool make, int *ret, struct error *err)
-{
-    struct stat st;
-    if (make && mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
-        return error_errno(err, errno, "cannot make the folder '%s' for the state of boxes", name);
-    _cleanup_fd_ int fd = openat(parent, name, FOLDER_OPEN);
-    if (fd < 0 && errno == ENOENT)
-        return -ENOENT;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return error_errno(err, errno, "cannot open the folder '%s' of the state of boxes", name);
-    if (st.st_uid != geteuid() || (st.st_mode & 077))
-        return error_set(
-            err, EPERM,
-            "the folder '%s' of the state of boxes is not yours alone; remove it or set"
-            " XDG_RUNTIME_DIR",
-            name);
-    *ret = TAKE_FD(fd);
-    return 0;
-}
-
-int registry_open_runtime(bool make, int *ret_folder, struct error *err)
-{
-    char name[64] = "hutch";
-    struct stat st;
-    const char *parent = getenv("XDG_RUNTIME_DIR");
-    _cleanup_fd_ int base =
-        parent && parent[0] == '/' ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    /* It is often inherited from somebody else (su, sudo): then it is as good as not set. */
-    if (base >= 0 && (fstat(base, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)))
-        close(TAKE_FD(base));
-    if (base < 0) {
-        parent = geteuid() == 0 ? "/run" : "/tmp";
-        if (geteuid() != 0)
-            snprintf(name, sizeof name, "hutch-%u", geteuid());
-        base = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (base < 0)
-        return error_errno(err, errno, "cannot open %s", parent);
-    return open_private(base, name, make, ret_folder, err);
-}
-
 int registry_open(bool make, int *ret_registry, struct error *err)
 {
     _cleanup_fd_ int top = -1;
-    int r = registry_open_runtime(make, &top, err);
-    return r < 0 ? r : open_private(top, "boxes", make, ret_registry, err);
+    int r = host_open_runtime(make, &top, err);
+    return r < 0 ? r : host_open_private(top, "boxes", make, ret_registry, err);
 }
 
 /* The address goes by way of the folder's descriptor: its path may be longer than an address can
@@ -163,15 +118,6 @@ static bool registry_check(int registry, const char *name)
     return is_id && !dead;
 }
 
-static DIR *registry_list(int registry)
-{
-    int fd = openat(registry, ".", FOLDER_OPEN);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir && fd >= 0)
-        close(fd);
-    return dir;
-}
-
 static int id_compare(const void *a, const void *b)
 {
     return strcmp(((const struct registry_id *)a)->text, ((const struct registry_id *)b)->text);
@@ -179,25 +125,27 @@ static int id_compare(const void *a, const void *b)
 
 int registry_all(int registry, struct registry_list *ret, struct error *err)
 {
-    struct buf ids = BUF_INIT(SIZE_MAX / 2);
-    DIR *dir = registry_list(registry);
-    if (!dir)
-        return error_errno(err, errno, "cannot list the boxes");
-    for (struct dirent *e; (e = readdir(dir));)
-        if (registry_check(registry, e->d_name)) {
-            struct registry_id id;
-            memcpy(id.text, e->d_name, sizeof id.text);
-            buf_append(&ids, &id, sizeof id);
-        }
+    struct registry_list list = {0};
+    int fd = openat(registry, ".", FOLDER_OPEN);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        int code = errno;
+        cleanup_close(&fd);
+        return error_errno(err, code, "cannot list the boxes");
+    }
+    bool room = true;
+    for (struct dirent *e; room && (e = readdir(dir));)
+        if (registry_check(registry, e->d_name) &&
+            (room = list_grow(&list.ids, list.count, sizeof *list.ids)))
+            memcpy(list.ids[list.count++].text, e->d_name, sizeof list.ids->text);
     closedir(dir);
-    if (ids.failed) {
-        buf_free(&ids);
+    if (!room) {
+        registry_list_free(&list);
         return error_set(err, ENOMEM, "no memory for the list of boxes");
     }
-    ret->ids = (struct registry_id *)(void *)ids.data;
-    ret->count = ids.len / sizeof *ret->ids;
-    if (ret->count)
-        qsort(ret->ids, ret->count, sizeof *ret->ids, id_compare);
+    if (list.count)
+        qsort(list.ids, list.count, sizeof *list.ids, id_compare);
+    *ret = list;
     return 0;
 }
 
@@ -238,13 +186,8 @@ int registry_find(int registry, const char *given, struct registry_id *ret, stru
 
 void registry_tidy(void)
 {
+    _cleanup_(registry_list_free) struct registry_list list = {0};
     _cleanup_fd_ int registry = -1;
-    if (registry_open(false, &registry, NULL) < 0)
-        return;
-    DIR *dir = registry_list(registry);
-    int left = TIDY_MAX;
-    for (struct dirent *e; dir && left > 0 && (e = readdir(dir)); left--)
-        registry_check(registry, e->d_name);
-    if (dir)
-        closedir(dir);
+    if (registry_open(false, &registry, NULL) == 0)
+        registry_all(registry, &list, NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * A keeper's side of one connection: one request, entries while it is served, one result.
  *
- * Each kind of request is a row of REQUESTS. Its function puts the fields of the result, or fails
- * with a text, which becomes the answer. A client that has gone is no failure.
+ * Each kind of request is a row of KEEPER_REQUESTS. Its function puts the fields of the result, or
+ * fails with a text, which becomes the answer. A client that has gone is no failure.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "held.h"
-#include "keeper_wire.h"
+#include "keeper_internal.h"
 #include "net_policy.h"
 #include "thread.h"
 #include "banned.h"
@@ -38,8 +37,7 @@ static struct box *visit_box(struct visit *v)
 
 static int visit_send_entry(struct visit *v, size_t begin)
 {
-    wire_end(&v->entry, begin);
-    int r = wire_send(v->q->conn, &v->entry, NULL, 0);
+    int r = wire_end_send(v->q->conn, &v->entry, begin);
     v->entry.len = 0;
     return r;
 }
@@ -69,6 +67,24 @@ static void visit_unlock_owner(struct visit *v)
 {
     held_leave(v->q);
     pthread_mutex_unlock(&v->q->held->owner);
+}
+
+/* Sends the outcome of one path. A client that has gone changes nothing: what was begun is
+ * finished. */
+static void visit_report(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct visit *v = data;
+    size_t begin = wire_begin(&v->entry, WIRE_ENTRY);
+    wire_put_str(&v->entry, WIRE_K_PATH, path);
+    wire_put_u64(&v->entry, WIRE_K_KIND, outcome);
+    if (why)
+        wire_put_str(&v->entry, WIRE_K_TEXT, why);
+    visit_send_entry(v, begin);
+}
+
+static void visit_report_restored(void *data, const char *path, const char *why)
+{
+    visit_report(data, path, APPLY_DONE, why);
 }
 
 /* Runs a command; its client's going away cancels it. */
@@ -140,10 +156,12 @@ static int serve_connect(struct visit *v, struct error *err)
 static int serve_changes(struct visit *v, struct error *err)
 {
     _cleanup_(box_changes_free) struct box_changes changes = {0};
+    _cleanup_box_info_ struct box_info info = {0};
     int r = visit_lock_owner(v, err);
     if (r < 0)
         return r;
-    if (box_mode_of(visit_box(v)) == BOX_COW)
+    r = box_info(visit_box(v), &info, err);
+    if (r == 0 && info.mode == BOX_COW)
         r = box_changes(visit_box(v), &changes, err);
     visit_unlock_owner(v);
     for (size_t i = 0; r == 0 && i < changes.count; i++) {
@@ -166,23 +184,11 @@ static int serve_diff(struct visit *v, struct error *err)
     return box_diff(visit_box(v), wire_find_u64(&v->frame, WIRE_K_STAT, 0), v->reader.fds[0], err);
 }
 
-/* A client that has gone changes nothing: what was begun is finished. */
-static void apply_report(void *data, const char *path, enum apply_outcome outcome, const char *why)
-{
-    struct visit *v = data;
-    size_t begin = wire_begin(&v->entry, WIRE_ENTRY);
-    wire_put_str(&v->entry, WIRE_K_PATH, path);
-    wire_put_u64(&v->entry, WIRE_K_KIND, outcome);
-    if (why)
-        wire_put_str(&v->entry, WIRE_K_TEXT, why);
-    visit_send_entry(v, begin);
-}
-
 /* Apply and sync. */
 static int serve_apply(struct visit *v, struct error *err)
 {
     const struct wire_frame *f = &v->frame;
-    const struct apply_report report = {.say = apply_report, .data = v};
+    const struct apply_report report = {.say = visit_report, .data = v};
     struct apply_options o = {
         .on_conflict = (enum apply_choice)wire_find_u64(f, KEEPER_K_ON_CONFLICT, APPLY_REPORT),
         .allow_git_dirs = wire_find_u64(f, KEEPER_K_ALLOW_GIT_DIRS, 0),
@@ -195,12 +201,10 @@ static int serve_apply(struct visit *v, struct error *err)
         return error_set(err, E2BIG, "more than %d paths", PATHS_MAX - 1);
     o.paths = (const char *const *)paths;
     bool apply = (enum keeper_type)f->type == KEEPER_APPLY;
-    int r = apply ? box_apply(visit_box(v), &o, &report, err)
-                  : box_sync(visit_box(v), &o, &report, err);
-    if (r < 0)
-        return r;
-    wire_put_u64(&v->result, WIRE_K_COUNT, (uint64_t)r);
-    return 0;
+    int r = (apply ? box_apply : box_sync)(visit_box(v), &o, &report, err);
+    if (r >= 0)
+        wire_put_u64(&v->result, WIRE_K_COUNT, (uint64_t)r);
+    return r < 0 ? r : 0;
 }
 
 static int serve_note(struct visit *v, struct error *err)
@@ -208,73 +212,28 @@ static int serve_note(struct visit *v, struct error *err)
     return box_note_seen(visit_box(v), err);
 }
 
+/* The owner lock is held. */
 static int held_find_snapshot(const struct held *h, const char *name, struct snapshot **ret,
                               struct error *err)
 {
-    struct snapshot *found = strcmp(name, KEEPER_ORIGIN) == 0 ? h->origin : NULL;
-    for (size_t i = 0; !found && i < h->n_snapshots; i++)
-        if (strcmp(h->snapshots[i].name, name) == 0)
-            found = h->snapshots[i].snapshot;
-    for (size_t i = 0; !found && i < h->n_inherited; i++)
-        if (strcmp(h->inherited[i].name, name) == 0)
-            found = h->inherited[i].snapshot;
-    if (found) {
-        *ret = found;
-        return 0;
-    }
-    if (h->n_snapshots == 0)
+    for (size_t i = 0; i < h->n_snapshots; i++)
+        if (strcmp(h->snapshots[i].name, name) == 0) {
+            *ret = h->snapshots[i].snapshot;
+            return 0;
+        }
+    if (h->last_snapshot == 0)
         return error_set(err, ENOENT, "the box '%s' has no snapshot '%s': it has no snapshots",
                          h->id.text, name);
     return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; the last is s%u", h->id.text,
                      name, h->last_snapshot);
 }
 
-/* Gives a fork references to what its parent can go back to, so that it can as well when the parent
- * has gone. The newest ones, if there are more than a box may have. */
-static int held_inherit_snapshots(const struct held *parent, struct held *fork)
-{
-    size_t n = 0, all = 1 + parent->n_snapshots + parent->n_inherited;
-    size_t most = all < KEEPER_SNAPSHOTS_MAX ? all : KEEPER_SNAPSHOTS_MAX;
-    struct kept_snapshot *list = calloc(most, sizeof *list);
-    if (!list)
-        return -ENOMEM;
-    for (size_t i = parent->n_snapshots; i-- > 0 && n < most;) {
-        snprintf(list[n].name, sizeof list[n].name, "%s:%.6s", parent->id.text,
-                 parent->snapshots[i].name);
-        list[n++].snapshot = snapshot_ref(parent->snapshots[i].snapshot);
-    }
-    if (n < most && parent->origin) {
-        snprintf(list[n].name, sizeof list[n].name, "%s:%s", parent->id.text, KEEPER_ORIGIN);
-        list[n++].snapshot = snapshot_ref(parent->origin);
-    }
-    for (size_t i = 0; i < parent->n_inherited && n < most; i++, n++) {
-        list[n] = parent->inherited[i];
-        snapshot_ref(list[n].snapshot);
-    }
-    pthread_mutex_lock(&fork->owner);
-    fork->inherited = list;
-    fork->n_inherited = n;
-    pthread_mutex_unlock(&fork->owner);
-    return 0;
-}
-
-/* Sends what a fork or restore did with a path that was applied. */
-static void restore_report(void *data, const char *path, const char *why)
-{
-    struct visit *v = data;
-    size_t begin = wire_begin(&v->entry, WIRE_ENTRY);
-    wire_put_str(&v->entry, WIRE_K_PATH, path);
-    if (why)
-        wire_put_str(&v->entry, WIRE_K_TEXT, why);
-    visit_send_entry(v, begin);
-}
-
-/* All forks or none: also if the client cannot be told their names. */
+/* All forks or none: also if their names do not reach the client. */
 static int serve_fork(struct visit *v, struct error *err)
 {
     struct request *q = v->q;
     struct held *forks[KEEPER_FORKS_MAX];
-    const struct restore_report report = {.say = restore_report, .data = v};
+    const struct restore_report report = {.say = visit_report_restored, .data = v};
     struct snapshot *fresh = NULL, *from = NULL;
     uint64_t n = wire_find_u64(&v->frame, WIRE_K_COUNT, 1), made = 0;
     _cleanup_free_ char *name = wire_find_str(&v->frame, WIRE_K_NAME);
@@ -287,24 +246,20 @@ static int serve_fork(struct visit *v, struct error *err)
         struct box *b = NULL;
         r = box_fork_at(name ? from : fresh, visit_box(v), made ? NULL : &report, &b, err);
         if (r == 0)
-            r = held_add(q->keeper, b, &q->held->life, &forks[made], err);
-        if (r < 0)
-            break;
-        wire_put_str(&v->result, WIRE_K_NAME, forks[made]->id.text);
-        if (held_inherit_snapshots(q->held, forks[made++]) < 0)
-            r = error_set(err, ENOMEM, "no memory");
+            r = held_add(q->keeper, b, &q->held->life, q->held, &forks[made], err);
+        if (r == 0)
+            wire_put_str(&v->result, WIRE_K_NAME, forks[made++]->id.text);
     }
     snapshot_free(fresh);
-    bool told = r == 0 && visit_send_result(v) == 0;
+    bool named = r == 0 && visit_send_result(v) == 0;
     for (size_t i = 0; i < made; i++) {
-        if (!told)
+        if (!named)
             held_remove(q->keeper, forks[i]);
         held_unref(q->keeper, forks[i]);
     }
     return r;
 }
 
-/* The owner lock is held; the other one is for those who only count snapshots. */
 static int serve_snapshot(struct visit *v, struct error *err)
 {
     struct held *h = v->q->held;
@@ -312,20 +267,21 @@ static int serve_snapshot(struct visit *v, struct error *err)
     int r = box_snapshot(visit_box(v), &s, err);
     if (r < 0)
         return r;
-    size_t n = h->n_snapshots;
-    struct kept_snapshot *more =
-        n < KEEPER_SNAPSHOTS_MAX ? reallocarray(h->snapshots, n + 1, sizeof *more) : NULL;
+    struct kept_snapshot *more = h->last_snapshot < KEEPER_SNAPSHOTS_MAX
+                                     ? reallocarray(h->snapshots, h->n_snapshots + 1, sizeof *more)
+                                     : NULL;
     if (!more) {
         snapshot_free(s);
         return error_set(err, ENOSPC, "a box can have at most %d snapshots", KEEPER_SNAPSHOTS_MAX);
     }
     h->snapshots = more;
-    more[n].snapshot = s;
-    snprintf(more[n].name, sizeof more[n].name, "s%u", ++h->last_snapshot);
+    more += h->n_snapshots++;
+    more->snapshot = s;
+    snprintf(more->name, sizeof more->name, "s%u", h->last_snapshot + 1);
     pthread_mutex_lock(&v->q->keeper->lock);
-    h->n_snapshots++;
+    h->last_snapshot++;
     pthread_mutex_unlock(&v->q->keeper->lock);
-    wire_put_str(&v->result, WIRE_K_NAME, more[n].name);
+    wire_put_str(&v->result, WIRE_K_NAME, more->name);
     return 0;
 }
 
@@ -333,7 +289,7 @@ static int serve_snapshot(struct visit *v, struct error *err)
 static int serve_restore(struct visit *v, struct error *err)
 {
     struct held *h = v->q->held;
-    const struct restore_report report = {.say = restore_report, .data = v};
+    const struct restore_report report = {.say = visit_report_restored, .data = v};
     struct snapshot *s = NULL;
     struct box *fresh = NULL;
     _cleanup_free_ char *name = wire_find_str(&v->frame, WIRE_K_NAME);
@@ -382,34 +338,35 @@ static int serve_info(struct visit *v, struct error *err)
     const struct held *h = v->q->held;
     struct buf *out = &v->result;
     uint64_t commands = 0;
+    _cleanup_box_info_ struct box_info info = {0};
     int r = held_enter(v->q, err);
     if (r < 0)
         return r;
+    r = box_info(visit_box(v), &info, err);
     int64_t now = clock_now();
     pthread_mutex_lock(&v->q->keeper->lock);
     int64_t until = held_until(h);
-    uint64_t snapshots = h->n_snapshots;
+    uint64_t snapshots = h->last_snapshot;
     for (const struct request *q = v->q->instance->requests; q; q = q->next)
         commands += q != v->q;
     pthread_mutex_unlock(&v->q->keeper->lock);
+    held_leave(v->q);
+    if (r < 0)
+        return r;
 
-    const char *workspace = box_workspace(visit_box(v));
-    struct box_limits limits = box_limits_of(visit_box(v));
-    _cleanup_free_ char *net = box_net_text(visit_box(v));
     wire_put_u64(out, KEEPER_K_PID, (uint64_t)getpid());
-    wire_put_u64(out, KEEPER_K_BOX_MODE, box_mode_of(visit_box(v)));
+    wire_put_u64(out, KEEPER_K_BOX_MODE, info.mode);
     wire_put_u64(out, KEEPER_K_AGE_NS, (uint64_t)(now - h->born));
     wire_put_u64(out, KEEPER_K_LEFT_NS,
                  !until        ? UINT64_MAX
                  : until > now ? (uint64_t)(until - now)
                                : 0);
-    if (*workspace)
-        wire_put_str(out, WIRE_K_PATH, workspace);
+    if (info.workspace)
+        wire_put_str(out, WIRE_K_PATH, info.workspace);
     wire_put_u64(out, KEEPER_K_SNAPSHOTS, snapshots);
     wire_put_u64(out, WIRE_K_COUNT, commands);
-    wire_put_str(out, KEEPER_K_NET, net ? net : "");
-    keeper_put_limits(out, &limits);
-    held_leave(v->q);
+    wire_put_str(out, KEEPER_K_NET, info.net);
+    keeper_put_limits(out, &info.limits);
     return 0;
 }
 
@@ -418,7 +375,7 @@ static const struct {
     enum keeper_type type;
     bool owner;
     int (*serve)(struct visit *v, struct error *err);
-} REQUESTS[] = {
+} KEEPER_REQUESTS[] = {
     {KEEPER_EXEC, false, serve_exec},       {KEEPER_CONNECT, false, serve_connect},
     {KEEPER_INFO, false, serve_info},       {KEEPER_SET, true, serve_set},
     {KEEPER_CHANGES, false, serve_changes}, {KEEPER_DIFF, true, serve_diff},
@@ -427,22 +384,6 @@ static const struct {
     {KEEPER_FORK, true, serve_fork},        {KEEPER_RESTORE, false, serve_restore},
     {KEEPER_REMOVE, false, serve_remove},
 };
-
-static int visit_serve(struct visit *v, struct error *err)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(REQUESTS); i++) {
-        if (REQUESTS[i].type != (enum keeper_type)v->frame.type)
-            continue;
-        int r = REQUESTS[i].owner ? visit_lock_owner(v, err) : 0;
-        if (r < 0)
-            return r;
-        r = REQUESTS[i].serve(v, err);
-        if (REQUESTS[i].owner)
-            visit_unlock_owner(v);
-        return r;
-    }
-    return error_set(err, EPROTO, "the keeper of this box does not support this request");
-}
 
 void keeper_serve(struct request *q)
 {
@@ -458,7 +399,22 @@ void keeper_serve(struct request *q)
     bool is_owner = getsockopt(q->conn, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
                     (peer.uid == geteuid() || peer.uid == 0);
     if (is_owner && wire_read(&v.reader, &v.frame) > 0) {
-        if (visit_serve(&v, &err) < 0) {
+        size_t i = 0;
+        while (i < ARRAY_SIZE(KEEPER_REQUESTS) &&
+               KEEPER_REQUESTS[i].type != (enum keeper_type)v.frame.type)
+            i++;
+        bool known = i < ARRAY_SIZE(KEEPER_REQUESTS), owner = known && KEEPER_REQUESTS[i].owner;
+        int r =
+            known ? 0
+                  : error_set(&err, EPROTO, "the keeper of this box does not support this request");
+        if (r == 0 && owner)
+            r = visit_lock_owner(&v, &err);
+        if (r == 0) {
+            r = KEEPER_REQUESTS[i].serve(&v, &err);
+            if (owner)
+                visit_unlock_owner(&v);
+        }
+        if (r < 0) {
             size_t begin = wire_begin(&v.entry, WIRE_ERROR);
             wire_put_u64(&v.entry, WIRE_K_CODE, (uint64_t)err.code);
             wire_put_str(&v.entry, WIRE_K_TEXT, err.text);

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "box_host.h"
 #include "cgroup.h"
-#include "host_cgroup.h"
 #include "io.h"
 #include "text.h"
 #include "weaken.h"

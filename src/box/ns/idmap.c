@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include "box.h"
+#include "box_host.h"
 #include "cause.h"
 #include "cleanup.h"
 #include "idmap.h"
 #include "io.h"
-#include "libexec.h"
 #include "sys.h"
 #include "text.h"
 #include "weaken.h"

@@ -17,13 +17,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "layout.h"
-#include "plan.h"
-#include "host_cgroup.h"
+#include "box_host.h"
 #include "io.h"
+#include "layout.h"
 #include "net_policy.h"
 #include "ns_machine.h"
-#include "libexec.h"
+#include "plan.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "box.h"
+#include "box_host.h"
 #include "cause.h"
 #include "cgroup.h"
-#include "plan.h"
-#include "host_cgroup.h"
 #include "idmap.h"
 #include "layout.h"
+#include "plan.h"
 #include "probe.h"
 #include "spawn.h"
 #include "store.h"

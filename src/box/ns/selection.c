@@ -33,9 +33,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "box_host.h"
 #include "io.h"
-#include "registry.h"
+#include "layout.h"
 #include "skeleton/lists.h"
 #include "text.h"
 #include "weaken.h"
@@ -534,7 +534,7 @@ int etc_view_read(struct etc_view *ret)
     struct timespec now;
     _cleanup_fd_ int folder = -1;
     clock_gettime(CLOCK_REALTIME, &now);
-    bool may_cache = registry_open_runtime(true, &folder, NULL) == 0;
+    bool may_cache = host_open_runtime(true, &folder, NULL) == 0;
     if (may_cache && cache_load(folder, now.tv_sec, ret))
         return 0;
     _cleanup_(scan_free) struct scan s;

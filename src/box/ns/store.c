@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "box.h"
+#include "box_host.h"
 #include "io.h"
-#include "libexec.h"
 #include "store.h"
 #include "sys.h"
 #include "weaken.h"
@@ -77,7 +77,8 @@ static int quota_set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t i
                               .dqb_ihardlimit = inodes,
                               .dqb_isoftlimit = inodes,
                               .dqb_valid = QIF_LIMITS};
-    return (int)syscall(SYS_quotactl_fd, fd, QCMD((unsigned)Q_SETQUOTA, PRJQUOTA), project, &limits);
+    return (int)syscall(SYS_quotactl_fd, fd, QCMD((unsigned)Q_SETQUOTA, PRJQUOTA), project,
+                        &limits);
 }
 
 static void quota_clear(int on_filesystem, uint32_t project)

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "request.h"
+#include "session.h"
 #include "banned.h"
 
 #define METHOD_MAX        32
@@ -13,7 +13,7 @@
 
 static const char scheme[] = "http://";
 
-static int bad(const char **why, const char *text)
+static int request_bad(const char **why, const char *text)
 {
     *why = text;
     return -EBADMSG;
@@ -64,68 +64,43 @@ size_t proxy_head_end(const char *data, size_t n)
 }
 
 /* CONNECT takes HOST:PORT, everything else an absolute URL. */
-static int parse_uri(struct proxy_span uri, struct proxy_request *r, const char **why)
+static int parse_request_line(struct proxy_span line, struct proxy_request *r, const char **why)
 {
     const size_t prefix = sizeof scheme - 1;
+    struct proxy_span uri;
+
+    if (!span_cut(&line, " ", &r->method) || !span_cut(&line, " ", &uri) || uri.len == 0)
+        return request_bad(why, "not a request line");
+    if (!span_is_token(r->method) || r->method.len > METHOD_MAX)
+        return request_bad(why, "not a method");
+    r->http10 = line.len == 8 && memcmp(line.data, "HTTP/1.0", 8) == 0;
+    if (!r->http10 && !(line.len == 8 && memcmp(line.data, "HTTP/1.1", 8) == 0))
+        return request_bad(why, "the version is not HTTP/1.0 or HTTP/1.1");
 
     for (size_t i = 0; i < uri.len; i++)
         if (uri.data[i] < 0x21 || uri.data[i] > 0x7e)
-            return bad(why, "an invalid byte in the request line");
+            return request_bad(why, "an invalid byte in the request line");
     if (r->method.len == 7 && memcmp(r->method.data, "CONNECT", 7) == 0) {
         r->connect = true;
         if (proxy_target_parse(uri.data, uri.len, &r->target) < 0 || r->target.port == 0)
-            return bad(why, "CONNECT needs HOST:PORT");
+            return request_bad(why, "CONNECT needs HOST:PORT");
         return 0;
     }
-
     if (uri.len < prefix || strncasecmp(uri.data, scheme, prefix) != 0)
-        return bad(why, "this is a proxy: send CONNECT, or a request with an absolute http:// URL");
+        return request_bad(
+            why, "this is a proxy: send CONNECT, or a request with an absolute http:// URL");
     const char *authority = uri.data + prefix, *end = uri.data + uri.len, *path = authority;
     while (path < end && *path != '/' && *path != '?' && *path != '#')
         path++;
     if (memchr(authority, '@', (size_t)(path - authority)))
-        return bad(why, "a user name in the URL");
+        return request_bad(why, "a user name in the URL");
     if (memchr(path, '#', (size_t)(end - path)))
-        return bad(why, "a fragment in the URL");
+        return request_bad(why, "a fragment in the URL");
     if (proxy_target_parse(authority, (size_t)(path - authority), &r->target) < 0)
-        return bad(why, "no valid host and port in the URL");
+        return request_bad(why, "no valid host and port in the URL");
     if (r->target.port == 0)
         r->target.port = DEFAULT_HTTP_PORT;
     r->path = (struct proxy_span){path, (size_t)(end - path)};
-    return 0;
-}
-
-static int parse_request_line(struct proxy_span line, struct proxy_request *r, const char **why)
-{
-    struct proxy_span uri;
-
-    if (!span_cut(&line, " ", &r->method) || !span_cut(&line, " ", &uri) || uri.len == 0)
-        return bad(why, "not a request line");
-    if (!span_is_token(r->method) || r->method.len > METHOD_MAX)
-        return bad(why, "not a method");
-    r->http10 = line.len == 8 && memcmp(line.data, "HTTP/1.0", 8) == 0;
-    if (!r->http10 && !(line.len == 8 && memcmp(line.data, "HTTP/1.1", 8) == 0))
-        return bad(why, "the version is not HTTP/1.0 or HTTP/1.1");
-    return parse_uri(uri, r, why);
-}
-
-static int parse_header(struct proxy_span line, struct proxy_request *r, const char **why)
-{
-    struct proxy_header h;
-
-    if (!span_cut(&line, ":", &h.name))
-        return bad(why, "a header without a colon");
-    h.value = span_trim(line);
-    if (!span_is_token(h.name))
-        return bad(why, "not a header name");
-    for (size_t i = 0; i < h.value.len; i++) {
-        unsigned char c = (unsigned char)h.value.data[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return bad(why, "a control character in a header");
-    }
-    if (r->n_headers == PROXY_HEADERS_MAX)
-        return bad(why, "too many headers");
-    r->headers[r->n_headers++] = h;
     return 0;
 }
 
@@ -148,16 +123,16 @@ static int parse_framing(struct proxy_request *r, const char **why)
         }
     }
     if (n_hosts > 1)
-        return bad(why, "more than one Host");
+        return request_bad(why, "more than one Host");
     if (n_lengths + n_codings > 1)
-        return bad(why, "more than one length of the body");
+        return request_bad(why, "more than one length of the body");
     if (n_codings && (r->http10 || !span_is(coding, "chunked")))
-        return bad(why, "an unknown transfer coding");
+        return request_bad(why, "an unknown transfer coding");
     if (n_lengths && (length.len == 0 || length.len > LENGTH_DIGITS_MAX))
-        return bad(why, "not a length");
+        return request_bad(why, "not a length");
     for (size_t i = 0; i < length.len; i++) {
         if (length.data[i] < '0' || length.data[i] > '9')
-            return bad(why, "not a length");
+            return request_bad(why, "not a length");
         r->body_length = r->body_length * 10 + (uint64_t)(length.data[i] - '0');
     }
     if (n_codings)
@@ -165,24 +140,35 @@ static int parse_framing(struct proxy_request *r, const char **why)
     else if (r->body_length > 0)
         r->body = PROXY_BODY_LENGTH;
     if (r->connect && r->body != PROXY_BODY_NONE)
-        return bad(why, "CONNECT with a body");
+        return request_bad(why, "CONNECT with a body");
     return 0;
 }
 
 int proxy_request_parse(const char *head, size_t n, struct proxy_request *ret, const char **why)
 {
     struct proxy_span rest = {head, n}, line;
-
     *ret = (struct proxy_request){.n_headers = 0};
     span_cut(&rest, "\r\n", &line);
     int r = parse_request_line(line, ret, why);
-    while (r == 0) {
-        span_cut(&rest, "\r\n", &line);
-        if (line.len == 0)
-            return parse_framing(ret, why);
-        r = parse_header(line, ret, why);
+    if (r < 0)
+        return r;
+    while (span_cut(&rest, "\r\n", &line), line.len) {
+        struct proxy_header h;
+        if (!span_cut(&line, ":", &h.name))
+            return request_bad(why, "a header without a colon");
+        h.value = span_trim(line);
+        if (!span_is_token(h.name))
+            return request_bad(why, "not a header name");
+        for (size_t i = 0; i < h.value.len; i++) {
+            unsigned char c = (unsigned char)h.value.data[i];
+            if ((c < 0x20 && c != '\t') || c == 0x7f)
+                return request_bad(why, "a control character in a header");
+        }
+        if (ret->n_headers == PROXY_HEADERS_MAX)
+            return request_bad(why, "too many headers");
+        ret->headers[ret->n_headers++] = h;
     }
-    return r;
+    return parse_framing(ret, why);
 }
 
 /* Hop-by-hop headers, and those that a Connection header names, are for the proxy alone. Host is

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "box_options_parse.h"
+#include "box_options.h"
 #include "dockerfile.h"
 #include "harbor.h"
 #include "importer.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "session.h"
-#include "pool.h"
+#include "box.h"
 #include "task.h"
 
 enum gym_clock {

@@ -15,7 +15,7 @@
 
 #include "thread.h"
 #include "text.h"
-#include "libexec.h"
+#include "box_host.h"
 #include "relpath.h"
 #include "task_build.h"
 #include "banned.h"

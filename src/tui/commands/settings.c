@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "json.h"
-#include "box_options_parse.h"
+#include "box_options.h"
 #include "net_policy.h"
 #include "cleanup.h"
 #include "thread.h"

@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
-#include "local_box.h"
+#include "box_internal.h"
 #include "sys.h"
 #include "warm.h"
 

@@ -31,7 +31,7 @@ static void make(struct variables *v, char *const *box, char *const *command, bo
     struct wire_field field;
     *v = (struct variables){.frame = BUF_INIT(WIRE_BODY_MAX)};
     size_t begin = wire_begin(&v->frame, WIRE_EXEC);
-    environment_put(&v->frame, box, command, tty);
+    environment_put(&v->frame, box, command, tty, false);
     wire_end(&v->frame, begin);
     assert_true(wire_parse(v->frame.data, v->frame.len, &f) > 0);
     for (size_t at = 0; wire_next(&f, &at, &field);) {

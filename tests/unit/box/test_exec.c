@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "io.h"
-#include "local_box.h"
+#include "box_internal.h"
 
 /* What the guest does with the request and the descriptors that came with it. */
 typedef void (*act)(int conn, struct wire_reader *in);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "host_cgroup.h"
+#include "box_host.h"
 
 #define HYBRID                                                                                     \
     "30 24 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw,size=4096k\n"                                 \

@@ -18,8 +18,7 @@
 #include <cmocka.h>
 
 #include "box.h"
-#include "libexec.h"
-#include "pool.h"
+#include "box_host.h"
 
 #define THREADS 8
 #define TURNS   12

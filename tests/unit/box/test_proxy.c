@@ -10,10 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "allow.h"
+#include "session.h"
 #include "cleanup.h"
-#include "policy.h"
-#include "request.h"
 
 static void test_target_good(void **state)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "io.h"
-#include "streams.h"
+#include "exec.h"
 
 #define LARGE (3u << 20)
 

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "io.h"
-#include "local_box.h"
+#include "box_internal.h"
 #include "module.h"
 #include "thread.h"
 #include "warm_process.h"

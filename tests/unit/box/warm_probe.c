@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local_box.h"
+#include "box_internal.h"
 #include "thread.h"
 #include "net_policy.h"
 #include "warm.h"

@@ -69,7 +69,7 @@ static char **warm_make_env(char *const *box_env)
     struct wire_frame f;
     struct wire_field field;
     size_t n = 0, at = 0, begin = wire_begin(&b, WIRE_EXEC);
-    environment_put(&b, box_env, MORE, false);
+    environment_put(&b, box_env, MORE, false, false);
     wire_end(&b, begin);
     if (b.failed || wire_parse(b.data, b.len, &f) <= 0)
         return NULL;

@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "box_host.h"
 #include "confine.h"
-#include "spawn.h"
 #include "io.h"
 #include "module.h"
-#include "libexec.h"
+#include "spawn.h"
 #include "sys.h"
 #include "warm_process.h"
 #include "weaken.h"

@@ -1,16 +1,20 @@
+/* Names, addresses and ports; the list of those that a box may reach; the host's own proxy. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
-#include "allow.h"
-#include "cleanup.h"
+#include "encoding.h"
+#include "session.h"
 #include "banned.h"
 
-#define LABEL_MAX       63
-#define PORT_DIGITS_MAX 5
+#define LABEL_MAX             63
+#define PORT_DIGITS_MAX       5
+#define UPSTREAM_DEFAULT_PORT 1080 /* as curl's */
 
 struct prefix {
     uint8_t bytes[16];
@@ -99,26 +103,6 @@ bool proxy_address_is_public(const struct proxy_address *a)
            !has_any_prefix(a->bytes, special_v6, ARRAY_SIZE(special_v6));
 }
 
-/* Labels of 1 to 63 characters, the last one no number: resolvers read a name that ends in one,
- * also in a hexadecimal one, as an address. */
-static bool name_is_valid(const char *name)
-{
-    const char *label = name;
-    for (;;) {
-        size_t len = strcspn(label, ".");
-        if (len == 0 || len > LABEL_MAX)
-            return false;
-        if (label[len] == '\0')
-            break;
-        label += len + 1;
-    }
-    size_t len = strlen(label);
-    bool decimal = len == strspn(label, "0123456789");
-    bool hex =
-        label[0] == '0' && label[1] == 'x' && len == 2 + strspn(label + 2, "0123456789abcdef");
-    return !decimal && !hex;
-}
-
 static int host_parse(const char *s, size_t n, struct proxy_host *ret)
 {
     struct proxy_host host = {.kind = PROXY_HOST_NAME};
@@ -138,12 +122,28 @@ static int host_parse(const char *s, size_t n, struct proxy_host *ret)
         host.address = proxy_address_make(family, bytes);
         if (!inet_ntop(host.address.family, host.address.bytes, host.text, sizeof host.text))
             return -EINVAL;
-    } else {
-        if (host.text[n - 1] == '.')
-            host.text[n - 1] = '\0';
-        if (family == AF_INET6 || !name_is_valid(host.text))
-            return -EINVAL;
+        *ret = host;
+        return 0;
     }
+
+    /* Labels of 1 to 63 characters, the last one no number: resolvers read a name that ends in one,
+     * also in a hexadecimal one, as an address. */
+    if (family == AF_INET6)
+        return -EINVAL;
+    if (host.text[n - 1] == '.')
+        host.text[n - 1] = '\0';
+    const char *label = host.text;
+    size_t len = strcspn(label, ".");
+    for (; label[len]; len = strcspn(label, ".")) {
+        if (len == 0 || len > LABEL_MAX)
+            return -EINVAL;
+        label += len + 1;
+    }
+    bool decimal = len == strspn(label, "0123456789");
+    bool hex =
+        label[0] == '0' && label[1] == 'x' && len == 2 + strspn(label + 2, "0123456789abcdef");
+    if (len == 0 || len > LABEL_MAX || decimal || hex)
+        return -EINVAL;
     *ret = host;
     return 0;
 }
@@ -193,36 +193,29 @@ void proxy_target_format(const struct proxy_target *t, char ret[PROXY_TARGET_TEX
              t->port);
 }
 
-/* What people write instead of HOST[:PORT], and what to tell them. */
-static const char *allow_mistake(const char *spec)
-{
-    const char *colon = strchr(spec, ':');
-
-    if (strchr(spec, '/'))
-        return "give the host alone, without a scheme or a path";
-    if (strchr(spec, '@'))
-        return "give the host alone, without a user";
-    if (colon && strchr(colon + 1, ':') && spec[0] != '[')
-        return "write an IPv6 address in brackets, as in [2001:db8::1]:443";
-    if (strchr(spec, '*'))
-        return "a * is allowed only at the start of a name, as in *.example.org";
-    return "expected a host name or address, optionally with a port from 1 to 65535, as in "
-           "example.org:443";
-}
-
 int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *err)
 {
     struct proxy_target target = {.port = 0};
     bool subdomains = spec[0] == '*' && spec[1] == '.';
-    const char *host = subdomains ? spec + 2 : spec;
+    const char *host = subdomains ? spec + 2 : spec, *colon = strchr(spec, ':');
+    const char *why = NULL;
 
     if (spec[0] == '\0')
         return error_set(err, EINVAL, "the list of allowed hosts has an empty entry");
     if (proxy_target_parse(host, strlen(host), &target) < 0)
-        return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, allow_mistake(spec));
-    if (subdomains && target.host.kind != PROXY_HOST_NAME)
-        return error_set(err, EINVAL, "'%.256s' cannot be allowed: an address has no subdomains",
-                         spec);
+        why =
+            strchr(spec, '/')   ? "give the host alone, without a scheme or a path"
+            : strchr(spec, '@') ? "give the host alone, without a user"
+            : colon && strchr(colon + 1, ':') && spec[0] != '['
+                ? "write an IPv6 address in brackets, as in [2001:db8::1]:443"
+            : strchr(spec, '*')
+                ? "a * is allowed only at the start of a name, as in *.example.org"
+                : "expected a host name or address, optionally with a port from 1 to 65535, as in "
+                  "example.org:443";
+    else if (subdomains && target.host.kind != PROXY_HOST_NAME)
+        why = "an address has no subdomains";
+    if (why)
+        return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, why);
     *ret = (struct proxy_allow){.host = target.host, .subdomains = subdomains, .port = target.port};
     return 0;
 }
@@ -242,4 +235,102 @@ bool proxy_allow_matches(const struct proxy_allow *entry, const struct proxy_tar
     size_t n = strlen(host->text), base = strlen(entry->host.text);
     return n > base + 1 && host->text[n - base - 1] == '.' &&
            strcmp(host->text + n - base, entry->host.text) == 0;
+}
+
+void proxy_upstream_parse(const char *url, struct proxy_upstream *ret)
+{
+    *ret = (struct proxy_upstream){.set = url && *url};
+    if (!ret->set)
+        return;
+    const char *scheme = strstr(url, "://");
+    const char *authority = scheme ? scheme + 3 : url;
+    ret->unusable = scheme && strncasecmp(url, "http://", 7) != 0;
+    size_t n = strcspn(authority, "/?#");
+    const char *at = memrchr(authority, '@', n);
+    const char *host = at ? at + 1 : authority;
+    if (!ret->unusable &&
+        proxy_target_parse(host, n - (size_t)(host - authority), &ret->target) < 0)
+        ret->unusable = true;
+    if (ret->target.port == 0)
+        ret->target.port = scheme ? 80 : UPSTREAM_DEFAULT_PORT;
+
+    /* "USER:PASSWORD" with %XX decoded, as base64. */
+    char plain[UPSTREAM_AUTHORIZATION_MAX / 2];
+    size_t len = 0;
+    _cleanup_buf_ struct buf text = BUF_INIT(sizeof ret->authorization);
+    for (const char *c = authority; at && c < at && len < sizeof plain; c++) {
+        plain[len] = *c;
+        if (*c == '%' && c + 2 < at && isxdigit((unsigned char)c[1]) &&
+            isxdigit((unsigned char)c[2])) {
+            const char digits[] = {c[1], c[2], '\0'};
+            plain[len] = (char)strtoul(digits, NULL, 16);
+            c += 2;
+        }
+        len++;
+    }
+    buf_append_str(&text, "Basic ");
+    if (at && base64_append(&text, plain, len) == 0 && buf_cstr(&text))
+        snprintf(ret->authorization, sizeof ret->authorization, "%s", buf_cstr(&text));
+}
+
+/* The first variable that is set and not empty, or "". */
+static const char *first_variable(const char *const names[])
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        if (value && *value)
+            return value;
+    }
+    return "";
+}
+
+/* HTTP_PROXY is not read: a CGI program has it from a header that the client sends (httpoxy). */
+void proxy_upstreams_read(struct proxy_upstreams *ret)
+{
+    static const char *const HTTP[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL};
+    static const char *const HTTPS[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
+                                        NULL};
+    static const char *const EXCEPT[] = {"no_proxy", "NO_PROXY", NULL};
+    proxy_upstream_parse(first_variable(HTTP), &ret->http);
+    proxy_upstream_parse(first_variable(HTTPS), &ret->https);
+    snprintf(ret->except, sizeof ret->except, "%s", first_variable(EXCEPT));
+}
+
+/* One entry of no_proxy: "*", NAME, .NAME or *.NAME with all below it, each perhaps with a port. */
+static bool except_matches(const char *entry, size_t n, const struct proxy_target *target)
+{
+    struct proxy_target other;
+    if (n == 1 && *entry == '*')
+        return true;
+    while (n && (*entry == '*' || *entry == '.')) {
+        entry++;
+        n--;
+    }
+    if (proxy_target_parse(entry, n, &other) < 0 || (other.port && other.port != target->port))
+        return false;
+    size_t have = strlen(target->host.text), want = strlen(other.host.text);
+    if (target->host.kind == PROXY_HOST_ADDRESS)
+        return strcmp(target->host.text, other.host.text) == 0;
+    return have >= want && strcmp(target->host.text + have - want, other.host.text) == 0 &&
+           (have == want || target->host.text[have - want - 1] == '.');
+}
+
+const struct proxy_upstream *proxy_upstreams_find(const struct proxy_upstreams *u,
+                                                  const struct proxy_target *target, bool connect)
+{
+    static const uint8_t loopback_v6[16] = {[15] = 1};
+    const struct proxy_upstream *found = connect ? &u->https : &u->http;
+    const struct proxy_host *h = &target->host;
+    bool local = h->kind == PROXY_HOST_NAME     ? strcmp(h->text, "localhost") == 0
+                 : h->address.family == AF_INET ? h->address.bytes[0] == 127
+                                                : memcmp(h->address.bytes, loopback_v6, 16) == 0;
+    if (!found->set || local)
+        return NULL;
+    for (const char *at = u->except; *at;) {
+        size_t n = strcspn(at, ", \t");
+        if (n && except_matches(at, n, target))
+            return NULL;
+        at += n + strspn(at + n, ", \t");
+    }
+    return found;
 }

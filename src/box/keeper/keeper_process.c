@@ -2,14 +2,15 @@
  * The keeper's process: how it comes to be, the boxes that it holds, and its loop.
  *
  * It is the grandchild of the command that starts it, in a session of its own, with nothing
- * inherited but one socket, on which it tells that command the new box's name or what went wrong.
- * Its first thread waits for connections, starts a thread for each, and watches the boxes' limits
- * and times to live.
+ * inherited but one socket, on which it sends that command the new box's name or the error. Its
+ * first thread waits for connections, starts a thread for each, and watches the boxes' limits and
+ * times to live.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "held.h"
+#include "box_internal.h"
 #include "io.h"
-#include "local_box.h"
+#include "keeper_internal.h"
 #include "sys.h"
 #include "thread.h"
 #include "banned.h"
@@ -29,11 +30,11 @@
 #define TICK_MS      250
 #define REQUESTS_MAX 1024
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t keeper_ends;
 
-static void on_end_signal(int number)
+static void keeper_on_signal(int number)
 {
-    told_to_end = 1;
+    keeper_ends = 1;
 }
 
 static void keeper_wake(struct keeper *k)
@@ -60,23 +61,51 @@ int64_t held_until(const struct held *h)
     return (h->life.idle ? h->used : h->born) + h->life.ttl_ns;
 }
 
-int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct held **ret,
-             struct error *err)
+static void held_drop_snapshots(struct held *h)
 {
-    _cleanup_box_ struct box *box = b;
-    _cleanup_free_ struct instance *instance = calloc(1, sizeof *instance);
-    _cleanup_free_ struct held *h = calloc(1, sizeof *h);
+    for (size_t i = 0; i < h->n_snapshots; i++)
+        snapshot_free(h->snapshots[i].snapshot);
+    free(h->snapshots);
+    h->snapshots = NULL;
+    h->n_snapshots = 0;
+}
+
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life,
+             const struct held *parent, struct held **ret, struct error *err)
+{
+    struct instance *instance = calloc(1, sizeof *instance);
+    struct held *h = calloc(1, sizeof *h);
+    /* The newest snapshots of the parent, if there are more than a box may have; then the origin.
+     * */
+    size_t theirs = parent ? parent->n_snapshots : 0;
+    size_t skip = theirs > KEEPER_SNAPSHOTS_MAX ? theirs - KEEPER_SNAPSHOTS_MAX : 0;
+    struct kept_snapshot *snapshots = calloc(theirs - skip + 1, sizeof *snapshots);
     struct snapshot *origin = NULL;
-    int r = instance && h ? box_template(b, &origin, err) : error_set(err, ENOMEM, "no memory");
-    if (r < 0)
+    int r = instance && h && snapshots ? box_template(b, &origin, err)
+                                       : error_set(err, ENOMEM, "no memory");
+    if (r < 0) {
+        free(h);
+        free(instance);
+        free(snapshots);
+        box_close(b);
         return r;
+    }
     int64_t now = clock_now();
     *instance = (struct instance){.box = b};
-    *h = (struct held){.born = now, .used = now, .life = *life, .refs = 1, .origin = origin};
+    *h = (struct held){.born = now, .used = now, .life = *life, .refs = 1, .snapshots = snapshots};
     pthread_mutex_init(&h->owner, NULL);
+    for (size_t i = skip; i < theirs; i++) {
+        const struct kept_snapshot *from = &parent->snapshots[i];
+        struct kept_snapshot *to = &snapshots[h->n_snapshots++];
+        bool own = !strchr(from->name, ':');
+        snprintf(to->name, sizeof to->name, "%s%s%.*s", own ? parent->id.text : "", own ? ":" : "",
+                 own ? 6 : KEEPER_SNAPSHOT_NAME - 1, from->name);
+        to->snapshot = snapshot_ref(from->snapshot);
+    }
+    snapshots[h->n_snapshots++] = (struct kept_snapshot){KEEPER_ORIGIN, origin};
     box_track(b);
 
-    /* Under the lock, so that whoever connects at once finds it in the list. */
+    /* Under the lock, so that a client that connects at once finds it in the list. */
     pthread_mutex_lock(&k->lock);
     r = registry_add(k->registry, &h->id, &h->listener, err);
     if (r == 0 && (r = keeper_watch(k, h->listener, h)) < 0) {
@@ -85,14 +114,17 @@ int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, st
         error_errno(err, -r, "cannot wait for events");
     }
     if (r == 0) {
-        h->instance = TAKE_PTR(instance);
+        h->instance = instance;
         h->next = k->boxes;
-        k->boxes = *ret = TAKE_PTR(h);
-        (void)TAKE_PTR(box);
+        k->boxes = *ret = h;
     }
     pthread_mutex_unlock(&k->lock);
-    if (r < 0)
-        snapshot_free(origin);
+    if (r < 0) {
+        held_drop_snapshots(h);
+        free(h);
+        free(instance);
+        box_close(b);
+    }
     return r;
 }
 
@@ -133,18 +165,13 @@ void held_leave(struct request *q)
     pthread_mutex_unlock(&q->keeper->lock);
 }
 
-/* Asks the commands in an instance to end: each sees its client's end. The lock is held. */
-static void instance_ask_to_end(struct instance *i)
-{
-    for (struct request *q = i->requests; q; q = q->next)
-        shutdown(q->conn, SHUT_RD);
-}
-
-/* Nobody enters this instance any more. */
+/* Asks the commands in an instance, which no request can enter any more, to end: each sees its
+ * client's end. Waits for them and closes the box. */
 static void instance_retire(struct keeper *k, struct instance *i)
 {
     pthread_mutex_lock(&k->lock);
-    instance_ask_to_end(i);
+    for (struct request *q = i->requests; q; q = q->next)
+        shutdown(q->conn, SHUT_RD);
     while (i->requests)
         pthread_cond_wait(&k->left, &k->lock);
     pthread_mutex_unlock(&k->lock);
@@ -170,31 +197,18 @@ int held_replace(struct keeper *k, struct held *h, struct box *b, struct error *
     return removed ? error_set(err, ENOENT, "the box '%s' has been removed", h->id.text) : 0;
 }
 
-static void kept_snapshots_free(struct kept_snapshot **list, size_t *n)
-{
-    for (size_t i = 0; i < *n; i++)
-        snapshot_free((*list)[i].snapshot);
-    free(*list);
-    *list = NULL;
-    *n = 0;
-}
-
 bool held_remove(struct keeper *k, struct held *h)
 {
     pthread_mutex_lock(&k->lock);
     bool first = !h->removed;
     h->removed = true;
-    if (first)
-        instance_ask_to_end(h->instance);
     pthread_mutex_unlock(&k->lock);
     if (!first)
         return false;
     registry_remove(k->registry, h->id.text);
     pthread_mutex_lock(&h->owner);
     instance_retire(k, h->instance);
-    kept_snapshots_free(&h->snapshots, &h->n_snapshots);
-    kept_snapshots_free(&h->inherited, &h->n_inherited);
-    h->origin = snapshot_free(h->origin);
+    held_drop_snapshots(h);
     pthread_mutex_lock(&k->lock);
     h->instance = NULL;
     pthread_mutex_unlock(&k->lock);
@@ -240,29 +254,7 @@ static void request_start(struct keeper *k, struct held *h, int conn)
         close(conn); /* out of memory or threads: the client sees the end, and may try again */
 }
 
-/* Watches limits and times to live. Only this thread takes boxes off the list, and new ones come in
- * front: walking it needs no lock. */
-static void keeper_tick(struct keeper *k)
-{
-    int64_t now = clock_now();
-    pthread_mutex_lock(&k->lock);
-    struct held *first = k->boxes;
-    pthread_mutex_unlock(&k->lock);
-    for (struct held *h = first; h; h = h->next) {
-        pthread_mutex_lock(&k->lock);
-        /* While nobody uses the box: a running command is watched by itself. */
-        if (!h->removed && h->instance && !h->instance->requests)
-            box_tick(h->instance->box, NULL);
-        int64_t until = held_until(h);
-        pthread_mutex_unlock(&k->lock);
-        if ((told_to_end || (until && now >= until)) && !h->ending) {
-            h->ending = true;
-            request_start(k, h, -1);
-        }
-    }
-}
-
-/* Frees the removed boxes that nobody points to any more; false if none is left. */
+/* Frees the removed boxes without requests; false if no box is left. */
 static bool keeper_reap(struct keeper *k)
 {
     pthread_mutex_lock(&k->lock);
@@ -294,30 +286,49 @@ static void keeper_loop(struct keeper *k)
             uint64_t count;
             int conn;
             if (!h && read(k->wake, &count, sizeof count) < 0)
-                continue; /* somebody else's wake-up was read with the one before */
+                continue; /* another wake-up was read with the one before */
             while (h && (conn = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
                 request_start(k, h, conn);
         }
-        if (clock_now() >= next_tick || told_to_end) {
-            keeper_tick(k);
-            next_tick = clock_now() + TICK_MS * NS_PER_MS;
+        int64_t now = clock_now();
+        if (now < next_tick && !keeper_ends)
+            continue;
+        next_tick = now + TICK_MS * NS_PER_MS;
+
+        /* Watches limits and times to live. Only this thread takes boxes off the list, and new ones
+         * come in front: walking it needs no lock. */
+        pthread_mutex_lock(&k->lock);
+        struct held *first = k->boxes;
+        pthread_mutex_unlock(&k->lock);
+        for (struct held *h = first; h; h = h->next) {
+            pthread_mutex_lock(&k->lock);
+            /* A running command is watched by its own request. */
+            if (!h->removed && h->instance && !h->instance->requests)
+                box_tick(h->instance->box, NULL);
+            int64_t until = held_until(h);
+            pthread_mutex_unlock(&k->lock);
+            if ((keeper_ends || (until && now >= until)) && !h->ending) {
+                h->ending = true;
+                request_start(k, h, -1);
+            }
         }
     }
 }
 
-/* Leaves everything of the command that started us, but the socket to it, which becomes descriptor
- * 3. */
-static int keeper_detach(int tell)
+/* Leaves everything of the command that started us but the socket to it, which becomes descriptor
+ * 3; then opens the box and serves it. */
+static void keeper_run(const struct box_options *o, const struct keeper_life *life, int tell)
 {
-    struct sigaction end = {.sa_handler = on_end_signal}, plain = {.sa_handler = SIG_DFL};
+    struct sigaction end = {.sa_handler = keeper_on_signal}, plain = {.sa_handler = SIG_DFL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || chdir("/") < 0)
-        return -errno;
+        return;
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (dup2(null, fd) < 0)
-            return -errno;
+            return;
     if (tell != 3 && dup3(tell, 3, O_CLOEXEC) < 0)
-        return -errno;
+        return;
+    tell = 3;
     sys_close_range(4, ~0u, 0);
     sigset_t none;
     sigemptyset(&none);
@@ -329,22 +340,13 @@ static int keeper_detach(int tell)
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "hutch-keeper");
-    return 3;
-}
 
-/* The keeper's whole life. */
-static void keeper_live(const struct box_options *o, const struct keeper_life *life, int tell)
-{
-    struct keeper k;
     struct error err = {0};
     struct box *b = NULL;
     struct held *h = NULL;
-    tell = keeper_detach(tell);
-    if (tell < 0)
-        return;
-    k = (struct keeper){.registry = -1,
-                        .epoll = epoll_create1(EPOLL_CLOEXEC),
-                        .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    struct keeper k = {.registry = -1,
+                       .epoll = epoll_create1(EPOLL_CLOEXEC),
+                       .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     pthread_mutex_init(&k.lock, NULL);
     pthread_cond_init(&k.left, NULL);
     int r = k.epoll < 0 || k.wake < 0 ? -errno : keeper_watch(&k, k.wake, NULL);
@@ -353,9 +355,9 @@ static void keeper_live(const struct box_options *o, const struct keeper_life *l
     if (r == 0)
         r = box_open(o, &b, &err);
     if (r == 0)
-        r = held_add(&k, b, life, &h, &err);
+        r = held_add(&k, b, life, NULL, &h, &err);
 
-    /* Tells the starter the name or the error. If it has gone, nobody knows the box: end. */
+    /* If the command that started us has gone, it cannot tell anyone the box's name: end. */
     _cleanup_buf_ struct buf out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
     size_t begin = wire_begin(&out, h ? WIRE_RESULT : WIRE_ERROR);
     if (h) {
@@ -365,9 +367,8 @@ static void keeper_live(const struct box_options *o, const struct keeper_life *l
         wire_put_u64(&out, WIRE_K_CODE, (uint64_t)err.code);
         wire_put_str(&out, WIRE_K_TEXT, err.text);
     }
-    wire_end(&out, begin);
-    if (wire_send(tell, &out, NULL, 0) < 0)
-        told_to_end = 1;
+    if (wire_end_send(tell, &out, begin) < 0)
+        keeper_ends = 1;
     close(tell);
     keeper_loop(&k);
 }
@@ -375,19 +376,14 @@ static void keeper_live(const struct box_options *o, const struct keeper_life *l
 int keeper_hear(int from, struct registry_id *ret, struct error *err)
 {
     struct wire_frame frame;
-    struct wire_reader reader = WIRE_READER_INIT(from);
-    int r = wire_read(&reader, &frame);
-    _cleanup_free_ char *name = r > 0 ? wire_find_str(&frame, WIRE_K_NAME) : NULL;
-    _cleanup_free_ char *text = r > 0 ? wire_find_str(&frame, WIRE_K_TEXT) : NULL;
-    if (r <= 0)
-        r = error_set(err, EPIPE, "the keeper of the box died while it made the box");
-    else if (frame.type != WIRE_RESULT || !name || strlen(name) != REGISTRY_ID_LEN)
-        r = error_set(err, (int)wire_find_u64(&frame, WIRE_K_CODE, EPROTO), "%s",
-                      text ? text : "the box did not start");
-    else
-        memcpy(ret->text, name, sizeof ret->text);
-    wire_reader_free(&reader);
-    return r < 0 ? r : 0;
+    _cleanup_(wire_reader_free) struct wire_reader reader = WIRE_READER_INIT(from);
+    if (wire_read(&reader, &frame) <= 0)
+        return error_set(err, EPIPE, "the keeper of the box died while it made the box");
+    _cleanup_free_ char *name = wire_find_str(&frame, WIRE_K_NAME);
+    if (frame.type != WIRE_RESULT || !name || strlen(name) != REGISTRY_ID_LEN)
+        return wire_error(&frame, "the box did not start", err);
+    memcpy(ret->text, name, sizeof ret->text);
+    return 0;
 }
 
 int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd,
@@ -406,7 +402,7 @@ int keeper_begin(const struct box_options *o, const struct keeper_life *life, in
     if (child == 0) {
         if (setsid() < 0 || fork() != 0)
             _exit(0);
-        keeper_live(&adjustable, life, tell);
+        keeper_run(&adjustable, life, tell);
         _exit(0);
     }
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)

@@ -1,5 +1,5 @@
 /*
- * The network of a box, and how it changes while the box lives.
+ * The network of a box: the policies of --net, and how a network changes while the box lives.
  *
  * A box whose network may change has a proxy from its start, with empty rules while the network is
  * off. So a change is a change of those rules, and of the variables that later commands get.
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local_box.h"
+#include "box_internal.h"
+#include "box_options.h"
+#include "packages.h"
 #include "proxy/proxy.h"
 #include "banned.h"
 
@@ -47,6 +49,137 @@ static char **list_join(char *const *a, char *const *b)
     char **joined = both ? list_copy_n(both, n) : NULL;
     free((void *)both);
     return joined;
+}
+
+/* --net off: an empty network. */
+static void off_explain(const struct box_options *o, struct buf *out)
+{
+    buf_append_str(out,
+                   "There is no network at first. If something must be downloaded, ask for its "
+                   "hosts with request_network. If the user refuses, say what you could not "
+                   "do.");
+}
+
+const struct net_policy NET_OFF = {.name = "off", .explain = off_explain};
+
+/* --net host: the host's network, which a box joins when it is made and cannot leave. */
+static void host_explain(const struct box_options *o, struct buf *out)
+{
+    buf_append_str(out, "The network is the host's.");
+}
+
+const struct net_policy NET_HOST = {
+    .name = "host", .uses_host = true, .reaches_out = true, .explain = host_explain};
+
+/* --net allow:HOST[:PORT],@GROUP,…: only these hosts, through the proxy. */
+static void allow_explain(const struct box_options *o, struct buf *out)
+{
+    _cleanup_buf_ struct buf hosts = BUF_INIT(NET_TEXT_MAX);
+    for (size_t i = 0; i < o->n_allow; i++)
+        buf_printf(&hosts, "%s%s", i ? ", " : "", o->allow[i]);
+    const char *text = buf_cstr(&hosts);
+    buf_printf(out,
+               "The network reaches only these hosts, through a proxy that the environment names: "
+               "%.2000s. Ask for others with request_network.",
+               text ? text : "");
+}
+
+/* The entries point into a copy, which the spec owns. */
+static int allow_parse(struct box_spec *s, const char *argument, struct error *err)
+{
+    char *text = strdup(argument);
+    if (!text)
+        return error_set(err, ENOMEM, "no memory");
+    free(s->allow_text);
+    s->allow_text = text;
+    s->box.n_allow = 0;
+    while (text) {
+        char *entry = strsep(&text, ",");
+        struct proxy_allow rule;
+        if (entry[0] == '@' && !package_group_is_known(entry + 1))
+            return error_set(err, EINVAL, "there is no group '%.64s'; the groups are %s", entry,
+                             PACKAGE_GROUPS);
+        if (entry[0] != '@' && proxy_parse_allow(entry, &rule, err) < 0)
+            return -EINVAL;
+        if (s->box.n_allow == BOX_ALLOW_MAX)
+            return error_set(err, EINVAL, "more than %d hosts", BOX_ALLOW_MAX);
+        s->box.allow[s->box.n_allow++] = entry;
+    }
+    return 0;
+}
+
+static void allow_print(const struct box_network *n, struct buf *out)
+{
+    for (char **at = n->allow; *at; at++)
+        buf_printf(out, "%s%s", at == n->allow ? "" : ",", *at);
+}
+
+/* A group is not for the proxy: its hosts are. */
+static int allow_rules(const struct box_network *n, struct proxy_rules *ret)
+{
+    size_t count = 0;
+    const char **allow = calloc(list_length(n->allow) + 1, sizeof *allow);
+    if (!allow)
+        return -ENOMEM;
+    for (char **at = n->allow; *at; at++)
+        if (**at != '@')
+            allow[count++] = *at;
+    *ret = (struct proxy_rules){.allow = allow,
+                                .n_allow = count,
+                                .hosts = (const char *const *)n->hosts,
+                                .n_hosts = list_length(n->hosts)};
+    return 0;
+}
+
+const struct net_policy NET_ALLOW = {.name = "allow",
+                                     .reaches_out = true,
+                                     .needs_proxy = true,
+                                     .adds = true,
+                                     .explain = allow_explain,
+                                     .parse = allow_parse,
+                                     .print = allow_print,
+                                     .rules = allow_rules};
+
+bool net_allow_covers(const char *given_text, const char *asked_text)
+{
+    static const uint16_t WEB[] = {80, 443};
+    struct proxy_allow given, asked;
+    if (strcmp(given_text, asked_text) == 0)
+        return true;
+    if (given_text[0] == '@' || asked_text[0] == '@' ||
+        proxy_parse_allow(given_text, &given, NULL) < 0 ||
+        proxy_parse_allow(asked_text, &asked, NULL) < 0)
+        return false;
+    if (asked.subdomains)
+        return given.subdomains && strcmp(given.host.text, asked.host.text) == 0 &&
+               given.port == asked.port;
+    for (size_t i = 0; i < ARRAY_SIZE(WEB); i++) {
+        const struct proxy_target target = {.host = asked.host,
+                                            .port = asked.port ? asked.port : WEB[i]};
+        if (!proxy_allow_matches(&given, &target))
+            return false;
+    }
+    return true;
+}
+
+const struct net_policy *const NET_POLICIES[] = {
+#define NET_POLICY(row, new_box, running_box, summary) &NET_##row,
+#include "policies.def"
+#undef NET_POLICY
+    NULL,
+};
+
+const struct net_policy *net_policy_find(const char *name, size_t n)
+{
+    for (const struct net_policy *const *p = NET_POLICIES; *p; p++)
+        if (strlen((*p)->name) == n && memcmp((*p)->name, name, n) == 0)
+            return *p;
+    return NULL;
+}
+
+bool box_has_proxy(const struct box_options *o)
+{
+    return o->net->needs_proxy || (!o->net->uses_host && o->adjustable);
 }
 
 void box_network_free(struct box_network *n)
@@ -115,6 +248,7 @@ int box_network_copy(struct box *to, struct box *from)
     return to->env ? r : -ENOMEM;
 }
 
+/* What the proxy allows, in arrays that the caller frees. */
 static int network_rules(const struct box_network *n, struct proxy_rules *ret)
 {
     *ret = (struct proxy_rules){0};
@@ -204,16 +338,14 @@ int box_network_inherit(struct box *b, struct box *from, struct error *err)
     return network_use(b, &next, err);
 }
 
-char *box_net_text(struct box *b)
+char *box_network_print(const struct box_network *n)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(NET_TEXT_MAX);
-    pthread_mutex_lock(&b->settings);
-    buf_append_str(&text, b->network.policy->name);
-    if (b->network.policy->print) {
+    buf_append_str(&text, n->policy->name);
+    if (n->policy->print) {
         buf_append_str(&text, ":");
-        b->network.policy->print(&b->network, &text);
+        n->policy->print(n, &text);
     }
-    pthread_mutex_unlock(&b->settings);
-    const char *said = buf_cstr(&text);
-    return said ? strdup(said) : NULL;
+    const char *printed = buf_cstr(&text);
+    return printed ? strdup(printed) : NULL;
 }

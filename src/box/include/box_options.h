@@ -50,7 +50,7 @@ int box_spec_resolve_groups(struct box_spec *s, struct error *err);
 #define BOX_SPEC_NOTE 256
 void box_spec_note(const struct box_spec *s, char note[BOX_SPEC_NOTE]);
 
-/* Shows the toolchains of the person's PATH, see toolchains.c. After box_spec_resolve. */
+/* Shows the toolchains of the user's PATH, see toolchains.c. After box_spec_resolve. */
 int box_spec_add_toolchains(struct box_spec *s, struct error *err);
 
 /* Hands a string over to the spec, which frees it. NULL, and freed at once, if it has no room. */

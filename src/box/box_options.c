@@ -1,3 +1,7 @@
+/*
+ * The options of a box: parsing and resolving them (box_options.h), their defaults, and the
+ * environment that a box's commands get.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -7,16 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend.h"
-#include "box_options_parse.h"
-#include "host_folder.h"
-#include "host_cgroup.h"
-#include "text.h"
+#include "box_host.h"
+#include "box_internal.h"
+#include "box_options.h"
 #include "net_policy.h"
-#include "packages/packages.h"
 #include "ns/store.h"
-#include "options.h"
+#include "packages.h"
+#include "text.h"
+#include "weaken.h"
 #include "banned.h"
+
+#define AGENT_DISK (20ULL << 30)
 
 /* Notes that an option was given. */
 static int box_spec_mark(struct box_spec *s, const struct option *self)
@@ -128,32 +133,24 @@ static int parse_cpus(void *target, const struct option *self, const char *value
     return box_spec_mark(s, self);
 }
 
-/* A path of plain components only, so that what it names does not depend on links or on where one
- * is. */
-static bool is_plain_path(const char *path)
-{
-    for (const char *at = path; *at == '/';) {
-        size_t n = strcspn(at + 1, "/");
-        bool dots = (n == 1 && at[1] == '.') || (n == 2 && at[1] == '.' && at[2] == '.');
-        if (n == 0 || dots)
-            return false;
-        at += 1 + n;
-        if (!*at)
-            return true;
-    }
-    return false;
-}
-
 const char *box_share_refuse_at(const char *at)
 {
-    static const char *const taken[] = {"/proc", "/dev", "/sys", "/workspace"};
+    static const char *const TAKEN[] = {"/proc", "/dev", "/sys", "/workspace"};
     if (strcmp(at, "/") == 0)
         return "the box's own root is there";
-    if (!is_plain_path(at))
+    /* Plain components only, so that what it names does not depend on links or on where one is. */
+    bool plain = at[0] == '/';
+    for (const char *name = at; plain && *name;) {
+        size_t n = strcspn(++name, "/");
+        plain =
+            n != 0 && !(n == 1 && name[0] == '.') && !(n == 2 && name[0] == '.' && name[1] == '.');
+        name += n;
+    }
+    if (!plain)
         return "it is not an absolute path without '.', '..' and '//'";
-    for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
-        size_t n = strlen(taken[i]);
-        if (strncmp(at, taken[i], n) == 0 && (!at[n] || at[n] == '/'))
+    for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++) {
+        size_t n = strlen(TAKEN[i]);
+        if (strncmp(at, TAKEN[i], n) == 0 && (!at[n] || at[n] == '/'))
             return "the box has its own there";
     }
     return NULL;
@@ -206,7 +203,7 @@ static const char BACKEND_NAMES[] =
 #include "backends.def"
     ;
 static const char NET_NEW_BOX[] =
-#include "net/policies.def"
+#include "policies.def"
     ;
 #undef BACKEND
 #undef NET_POLICY
@@ -216,47 +213,64 @@ static const char BACKEND_HELP[] = "what isolates the box:"
 #include "backends.def"
     ;
 static const char NET_RUNNING_BOX[] =
-#include "net/policies.def"
+#include "policies.def"
     ;
 #undef BACKEND
 #undef NET_POLICY
 #define NET_POLICY(row, new_box, running_box, summary) summary
 static const char NET_HELP[] = "network"
-#include "net/policies.def"
+#include "policies.def"
     ;
 #undef NET_POLICY
 
-/* clang-format off */
 const struct option BOX_OPTIONS[] = {
-    {"workspace", 'w', "DIR", "folder to show at /workspace", "the current folder", NEW | AGENT, AT(box.workspace), parse_string},
-    {"mode", 0, "cow|direct|ro", "keep changes in the box, write them to DIR, or refuse them", "cow", NEW | AGENT | VALUE, 0, parse_mode},
+    {"workspace", 'w', "DIR", "folder to show at /workspace", "the current folder", NEW | AGENT,
+     AT(box.workspace), parse_string},
+    {"mode", 0, "cow|direct|ro", "keep changes in the box, write them to DIR, or refuse them",
+     "cow", NEW | AGENT | VALUE, 0, parse_mode},
     {"backend", 0, BACKEND_NAMES + 1, BACKEND_HELP, "ns", NEW | AGENT | VALUE, 0, parse_backend},
-    {"image", 0, "NAME", "root filesystem", "a selection of the host's", NEW | AGENT, 0, parse_image},
+    {"image", 0, "NAME", "root filesystem", "a selection of the host's", NEW | AGENT, 0,
+     parse_image},
     {"net", 0, NET_NEW_BOX + 1, NET_HELP, "off", NEW | AGENT | VALUE, 0, parse_net},
     {"net", 0, NET_RUNNING_BOX + 1, "what the box may reach from now on", NULL, SET, 0, parse_net},
-    {"timeout", 0, "T", "wall-clock time limit of a command", "10m", NEW | AGENT | VALUE, AT(box.limits.timeout_ns), parse_time},
-    {"timeout", 0, "T", "wall-clock time limit of this command", "the box's", EXEC, AT(box.limits.timeout_ns), parse_time},
-    {"timeout", 0, "T", "wall-clock time limit of a command", NULL, SET, AT(box.limits.timeout_ns), parse_time},
-    {"cpu-time", 0, "T", "CPU time limit of a command and its children", "none", NEW | AGENT | VALUE, AT(box.limits.cpu_time_ns), parse_time},
-    {"cpu-time", 0, "T", "CPU time limit of this command and its children", "the box's", EXEC, AT(box.limits.cpu_time_ns), parse_time},
+    {"timeout", 0, "T", "wall-clock time limit of a command", "10m", NEW | AGENT | VALUE,
+     AT(box.limits.timeout_ns), parse_time},
+    {"timeout", 0, "T", "wall-clock time limit of this command", "the box's", EXEC,
+     AT(box.limits.timeout_ns), parse_time},
+    {"timeout", 0, "T", "wall-clock time limit of a command", NULL, SET, AT(box.limits.timeout_ns),
+     parse_time},
+    {"cpu-time", 0, "T", "CPU time limit of a command and its children", "none",
+     NEW | AGENT | VALUE, AT(box.limits.cpu_time_ns), parse_time},
+    {"cpu-time", 0, "T", "CPU time limit of this command and its children", "the box's", EXEC,
+     AT(box.limits.cpu_time_ns), parse_time},
     {"memory", 0, "S", "memory of the box", "512M", NEW | VALUE, AT(box.limits.memory), parse_room},
-    {"memory", 0, "S", "memory of the box", "a quarter of the machine's", AGENT, AT(box.limits.memory), parse_room},
+    {"memory", 0, "S", "memory of the box", "a quarter of the machine's", AGENT,
+     AT(box.limits.memory), parse_room},
     {"memory", 0, "S", "memory of the box", NULL, SET, AT(box.limits.memory), parse_room},
-    {"pids", 0, "N", "processes and threads in the box", "256", NEW | AGENT | VALUE, AT(box.limits.pids), parse_count},
-    {"pids", 0, "N", "processes and threads in the box", NULL, SET, AT(box.limits.pids), parse_count},
-    {"files", 0, "N", "open files of a process", "1024", NEW | AGENT | VALUE, AT(box.limits.files), parse_count},
-    {"disk", 0, "S", "bytes that the box can write; above 1G they are kept on disk", "1G", NEW | VALUE, AT(box.limits.disk), parse_room},
-    {"disk", 0, "S", "bytes that the box can write, on disk", "20G, or half of what is free", AGENT, AT(box.limits.disk), parse_room},
+    {"pids", 0, "N", "processes and threads in the box", "256", NEW | AGENT | VALUE,
+     AT(box.limits.pids), parse_count},
+    {"pids", 0, "N", "processes and threads in the box", NULL, SET, AT(box.limits.pids),
+     parse_count},
+    {"files", 0, "N", "open files of a process", "1024", NEW | AGENT | VALUE, AT(box.limits.files),
+     parse_count},
+    {"disk", 0, "S", "bytes that the box can write; above 1G they are kept on disk", "1G",
+     NEW | VALUE, AT(box.limits.disk), parse_room},
+    {"disk", 0, "S", "bytes that the box can write, on disk", "20G, or half of what is free", AGENT,
+     AT(box.limits.disk), parse_room},
     {"cpus", 0, "F", "processors", "all", NEW | AGENT | VALUE, 0, parse_cpus},
     {"cpus", 0, "F", "processors, or all", NULL, SET, 0, parse_cpus},
-    {"output", 0, "S", "bytes of stdout and of stderr kept in a --json result", "1M", NEW | AGENT | VALUE, AT(box.limits.output), parse_size},
-    {"output-total", 0, "S", "bytes of stdout and stderr after which a command is killed", "64G", NEW | AGENT | VALUE, AT(box.limits.output_total), parse_room},
-    {"ro", 0, "PATH[:AT]", "also show this folder or file of the host, read-only", NULL, NEW | AGENT | OPTION_REPEATS, 0, parse_share},
-    {"rw", 0, "PATH[:AT]", "also show this folder or file of the host, writable", NULL, NEW | AGENT | OPTION_REPEATS, 0, parse_share},
-    {"env", 0, "K=V", "set this variable; the host's environment is not passed on", NULL, NEW | AGENT | EXEC | OPTION_REPEATS, 0, parse_env},
+    {"output", 0, "S", "bytes of stdout and of stderr kept in a --json result", "1M",
+     NEW | AGENT | VALUE, AT(box.limits.output), parse_size},
+    {"output-total", 0, "S", "bytes of stdout and stderr after which a command is killed", "64G",
+     NEW | AGENT | VALUE, AT(box.limits.output_total), parse_room},
+    {"ro", 0, "PATH[:AT]", "also show this folder or file of the host, read-only", NULL,
+     NEW | AGENT | OPTION_REPEATS, 0, parse_share},
+    {"rw", 0, "PATH[:AT]", "also show this folder or file of the host, writable", NULL,
+     NEW | AGENT | OPTION_REPEATS, 0, parse_share},
+    {"env", 0, "K=V", "set this variable; the host's environment is not passed on", NULL,
+     NEW | AGENT | EXEC | OPTION_REPEATS, 0, parse_env},
     {0},
 };
-/* clang-format on */
 
 /* In a small container or machine `most` is too much: then this part of its memory. */
 static uint64_t default_room(uint64_t most, uint64_t memory, unsigned part)
@@ -277,8 +291,6 @@ void box_options_default(struct box_options *o)
     o->limits.memory = default_room(o->limits.memory, memory, 4);
     o->limits.disk = default_room(o->limits.disk, memory, 2);
 }
-
-#define AGENT_DISK (20ULL << 30)
 
 void box_options_agent(struct box_options *o)
 {
@@ -308,9 +320,9 @@ void box_spec_free(struct box_spec *s)
     if (s->packages)
         package_hosts_free(s->packages);
     free(s->packages);
-    s->packages = NULL;
     for (size_t i = 0; i < s->n_paths; i++)
         free(s->paths[i]);
+    s->packages = NULL;
     s->allow_text = NULL;
     s->n_paths = 0;
 }
@@ -327,13 +339,13 @@ const char *box_spec_keep(struct box_spec *s, char *text)
 int box_spec_set(struct box_spec *s, const char *name, const char *value, struct error *err)
 {
     struct nearest near = nearest_to(name, strlen(name));
-    for (const struct option *row = BOX_OPTIONS; row->name; row++) {
-        char shown[32];
-        snprintf(shown, sizeof shown, "%s", row->name);
-        for (char *at = *s->dashes ? NULL : shown; at && *at; at++)
-            if (*at == '-')
-                *at = '_';
-        if (strcmp(shown, name) == 0) {
+    const struct option *row = BOX_OPTIONS;
+    for (; row->name; row++) {
+        size_t i = 0;
+        while (name[i] &&
+               (name[i] == row->name[i] || (!*s->dashes && name[i] == '_' && row->name[i] == '-')))
+            i++;
+        if (!name[i] && !row->name[i]) {
             int r = row->parse(s, row, value, err);
             return r < 0 ? error_wrap(err, "%s%s", s->dashes, name) : 0;
         }
@@ -343,32 +355,11 @@ int box_spec_set(struct box_spec *s, const char *name, const char *value, struct
         return error_set(err, ENOENT, "there is no option '%.100s'", name);
     char best[32];
     snprintf(best, sizeof best, "%s", near.best);
-    for (char *at = *s->dashes ? NULL : best; at && *at; at++)
+    for (char *at = best; *at && !*s->dashes; at++)
         if (*at == '-')
             *at = '_';
     return error_set(err, ENOENT, "there is no option '%.100s'; did you mean '%s%s'?", name,
                      s->dashes, best);
-}
-
-/* The second step. Paths are made absolute and free of links here, once, so that the library never
- * meets a relative path and what was checked is what is mounted. Nothing below a folder is looked
- * at. */
-static int resolve_workspace(struct box_spec *s, struct error *err)
-{
-    const char *given = s->box.workspace ? s->box.workspace : ".";
-    char *path;
-    if (s->empty)
-        return 0;
-    int r = host_folder_resolve(given, &path);
-    if (r < 0)
-        return error_errno(err, -r, "cannot show the workspace '%s'", given);
-    s->box.workspace = box_spec_keep(s, path);
-    if (!s->box.workspace)
-        return error_set(err, ENOMEM, "no memory");
-    const char *why = host_folder_refuse(path, s->box.mode == BOX_DIRECT);
-    if (why)
-        return error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why);
-    return 0;
 }
 
 int box_image_path(const char *name, char *path, size_t size, struct error *err)
@@ -389,30 +380,9 @@ int box_image_path(const char *name, char *path, size_t size, struct error *err)
     return 0;
 }
 
-static int resolve_image(struct box_spec *s, struct error *err)
-{
-    char path[PATH_MAX];
-    if (!s->image)
-        return 0;
-    int r = box_image_path(s->image, path, sizeof path, err);
-    if (r < 0)
-        return r;
-    char *real;
-    r = host_folder_resolve(path, &real);
-    if (r < 0)
-        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s",
-                         s->image, path);
-    s->box.image = box_spec_keep(s, real);
-    if (!s->box.image)
-        return error_set(err, ENOMEM, "no memory");
-    const char *why = host_folder_refuse(real, false);
-    return why ? error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", s->image, real, why)
-               : 0;
-}
-
 /* Where a folder is shown when nothing else is said: where it was named, if that is a plain path,
  * so that programs find themselves at the path they were installed for. */
-static char *default_at(const char *given, const char *real)
+static char *share_default_at(const char *given, const char *real)
 {
     _cleanup_free_ char *path = NULL, *cwd = NULL;
     size_t n = strlen(given);
@@ -427,7 +397,7 @@ static char *default_at(const char *given, const char *real)
     return strdup(real);
 }
 
-static int resolve_share(struct box_spec *s, size_t i, struct error *err)
+static int share_resolve(struct box_spec *s, size_t i, struct error *err)
 {
     struct box_share *share = &s->box.shares[i];
     const char *text = s->share_texts[i], *colon = strrchr(text, ':');
@@ -450,7 +420,7 @@ static int resolve_share(struct box_spec *s, size_t i, struct error *err)
     const char *why = host_folder_refuse(real, share->writable);
     if (why)
         return error_set(err, EINVAL, "%s: cannot show '%s' in a box: %s", name, real, why);
-    char *at = colon ? strdup(colon + 1) : default_at(given, real);
+    char *at = colon ? strdup(colon + 1) : share_default_at(given, real);
     share->at = box_spec_keep(s, at);
     if (!share->at)
         return error_set(err, ENOMEM, "no memory");
@@ -496,28 +466,129 @@ void box_spec_note(const struct box_spec *s, char note[BOX_SPEC_NOTE])
                  s->packages->credentials);
 }
 
-/* In a container both must fit into its memory: the default of one gives way to what was asked of
- * the other. */
-static void fit_default(struct box_spec *s)
-{
-    bool limited, memory_given = s->fields & BOX_SET_MEMORY, disk_given = s->fields & BOX_SET_DISK;
-    if (memory_given == disk_given)
-        return;
-    uint64_t most = HOST_MEMORY_FOR_BOX(host_memory(&limited));
-    uint64_t given = memory_given ? s->box.limits.memory : s->box.limits.disk;
-    uint64_t *other = memory_given ? &s->box.limits.disk : &s->box.limits.memory;
-    uint64_t left = given < most ? (most - given) >> 20 << 20 : 0;
-    if (limited && left > 0 && left < *other)
-        *other = left;
-}
-
+/* The second step. Paths are made absolute and free of links here, once, so that the library never
+ * meets a relative path and what was checked is what is mounted. Nothing below a folder is looked
+ * at. */
 int box_spec_resolve(struct box_spec *s, struct error *err)
 {
-    int r = resolve_workspace(s, err);
-    if (r == 0)
-        r = resolve_image(s, err);
-    for (size_t i = 0; r == 0 && i < s->box.n_shares; i++)
-        r = resolve_share(s, i, err);
-    fit_default(s);
-    return r < 0 ? r : box_spec_resolve_groups(s, err);
+    const char *given = s->box.workspace ? s->box.workspace : ".";
+    char *path = NULL, image[PATH_MAX];
+    int r = s->empty ? 0 : host_folder_resolve(given, &path);
+    if (r < 0)
+        return error_errno(err, -r, "cannot show the workspace '%s'", given);
+    if (!s->empty) {
+        s->box.workspace = box_spec_keep(s, path);
+        if (!s->box.workspace)
+            return error_set(err, ENOMEM, "no memory");
+        const char *why = host_folder_refuse(path, s->box.mode == BOX_DIRECT);
+        if (why)
+            return error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why);
+    }
+
+    if (s->image) {
+        r = box_image_path(s->image, image, sizeof image, err);
+        if (r < 0)
+            return r;
+        r = host_folder_resolve(image, &path);
+        if (r < 0)
+            return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s",
+                             s->image, image);
+        s->box.image = box_spec_keep(s, path);
+        if (!s->box.image)
+            return error_set(err, ENOMEM, "no memory");
+        const char *why = host_folder_refuse(path, false);
+        if (why)
+            return error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", s->image, path, why);
+    }
+
+    for (size_t i = 0; i < s->box.n_shares; i++)
+        if ((r = share_resolve(s, i, err)) < 0)
+            return r;
+
+    /* In a container memory and disk must fit into its memory: the default of one gives way to what
+     * was asked of the other. */
+    bool limited, memory_given = s->fields & BOX_SET_MEMORY, disk_given = s->fields & BOX_SET_DISK;
+    if (memory_given != disk_given) {
+        uint64_t most = HOST_MEMORY_FOR_BOX(host_memory(&limited));
+        uint64_t asked = memory_given ? s->box.limits.memory : s->box.limits.disk;
+        uint64_t *other = memory_given ? &s->box.limits.disk : &s->box.limits.memory;
+        uint64_t left = asked < most ? (most - asked) >> 20 << 20 : 0;
+        if (limited && left > 0 && left < *other)
+            *other = left;
+    }
+    return box_spec_resolve_groups(s, err);
+}
+
+extern char **environ;
+
+static const char *const ENV_MADE_UP[] = {
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/home/agent",
+    "USER=agent",
+    "LOGNAME=agent",
+    "SHELL=/bin/bash",
+    "LANG=C.UTF-8",
+    "TMPDIR=/tmp",
+    "PAGER=cat",
+    "HUTCH=1",
+    NULL,
+};
+
+/* Programs that would page, prompt or open an editor are told not to; and caches that nobody asked
+ * for stay out of the workspace, where they would stand among the changes to be looked at. */
+static const char *const ENV_UNATTENDED[] = {
+    "GIT_PAGER=cat",
+    "MANPAGER=cat",
+    "SYSTEMD_PAGER=cat",
+    "GIT_TERMINAL_PROMPT=0",
+    "GIT_MERGE_AUTOEDIT=no",
+    "DEBIAN_FRONTEND=noninteractive",
+    "PIP_NO_INPUT=1",
+    "NPM_CONFIG_YES=true",
+    "PYTHONPYCACHEPREFIX=/tmp/.pycache",
+    "PYTEST_ADDOPTS=-o cache_dir=/tmp/.pytest_cache",
+    NULL,
+};
+
+/* Whether the list sets the variable that `entry` sets. */
+static bool environment_sets(char *const *env, const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+    for (; env && *env; env++)
+        if (strncmp(entry, *env, n) == 0 && (*env)[n] == '=')
+            return true;
+    return false;
+}
+
+static void environment_put_list(struct buf *b, char *const *env, char *const *over,
+                                 char *const *over_too)
+{
+    for (; env && *env; env++)
+        if (!environment_sets(over, *env) && !environment_sets(over_too, *env) &&
+            !environment_sets(env + 1, *env))
+            wire_put_str(b, WIRE_K_ENV, *env);
+}
+
+void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty,
+                     bool shell)
+{
+    if (shell)
+        environment_put_list(b, (char *const *)ENV_UNATTENDED, box_env, command_env);
+    if (weakened("env"))
+        environment_put_list(b, environ, box_env, command_env);
+    environment_put_list(b, (char *const *)ENV_MADE_UP, box_env, command_env);
+    environment_put_list(b, box_env, command_env, NULL);
+    environment_put_list(b, command_env, NULL, NULL);
+
+    /* The one word about the host's terminal that programs need to draw on it. */
+    const char *term = tty ? getenv("TERM") : NULL;
+    char text[64] = "TERM=";
+    size_t n =
+        term ? strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._")
+             : 0;
+    if (!n || term[n] || n >= sizeof text - 5)
+        term = "dumb", n = 4;
+    memcpy(text + 5, term, n + 1);
+    if (!environment_sets(box_env, text) && !environment_sets(command_env, text))
+        wire_put_str(b, WIRE_K_ENV, text);
 }

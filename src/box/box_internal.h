@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 #include "backend.h"
+#include "keeper.h"
 #include "net_policy.h"
-#include "registry.h"
 
 struct box_ops {
     int (*connect)(struct box *b, struct buf *request, int *ret_fd, struct error *err);
@@ -19,10 +19,9 @@ struct box_ops {
     int (*adjust)(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
     int (*changes)(struct box *b, struct box_changes *ret, struct error *err);
     int (*diff)(struct box *b, bool stat, int out, struct error *err);
-    int (*apply)(struct box *b, const struct apply_options *o, const struct apply_report *report,
-                 struct error *err);
-    int (*sync)(struct box *b, const struct apply_options *o, const struct apply_report *report,
-                struct error *err);
+    /* With `apply` box_apply(), else box_sync(). */
+    int (*exchange)(struct box *b, bool apply, const struct apply_options *o,
+                    const struct apply_report *report, struct error *err);
     int (*note_seen)(struct box *b, struct error *err);
     int (*info)(struct box *b, struct box_info *ret, struct error *err);
 };
@@ -42,7 +41,7 @@ struct box {
     struct machine *machine; /* NULL: a keeper holds the box, or these are a snapshot's options */
     enum box_mode mode;
     char *workspace;
-    int folder;        /* the person's folder, for apply; -1: none */
+    int folder;        /* the user's folder, for apply; -1: none */
     struct seen *seen; /* what the folder had where the box touched it; NULL: nothing yet */
     int64_t fresh_ns;  /* since when the box looks up names of the folder anew, in real time */
     uint64_t noted_disk_state; /* usage.disk_state when `seen` was last brought up to date */
@@ -72,10 +71,8 @@ int local_exec(struct box *b, const struct box_command *c, struct box_result *re
                struct error *err);
 int local_changes(struct box *b, struct box_changes *ret, struct error *err);
 int local_diff(struct box *b, bool stat, int out, struct error *err);
-int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
-                struct error *err);
-int local_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
-               struct error *err);
+int local_exchange(struct box *b, bool apply, const struct apply_options *o,
+                   const struct apply_report *report, struct error *err);
 int local_note_seen(struct box *b, struct error *err);
 
 /* Waits until the box is up. */
@@ -93,7 +90,7 @@ int64_t box_time_after_now(void);
 void box_track(struct box *b);
 
 /* Fills network and env of a box from options, or from another box, and starts the proxy if the
- * machine has a listener for one (net/box_network.c). */
+ * machine has a listener for one (network.c). */
 int box_network_init(struct box *b, const struct box_options *o);
 int box_network_copy(struct box *to, struct box *from);
 int box_network_start(struct box *b, struct error *err);
@@ -104,11 +101,14 @@ void box_network_free(struct box_network *n);
 int box_network_set(struct box *b, const struct box_options *o, bool add, struct error *err);
 int box_network_inherit(struct box *b, struct box *from, struct error *err);
 
+/* The network as --net writes it, to be freed; NULL: no memory. The settings are locked. */
+char *box_network_print(const struct box_network *n);
+
 /* Gives a box that was forked in order to replace `current`, or to stand beside it, its present
  * settings: what box_adjust() changed belongs to the box and not to its files. */
 int box_inherit_settings(struct box *fresh, struct box *current, struct error *err);
 
-/* A prepared box begins when it is taken: what changed in the person's folder before is no
+/* A prepared box begins when it is taken: what changed in the user's folder before is no
  * conflict. */
 void box_begin_now(struct box *b);
 
@@ -164,6 +164,12 @@ int box_view_note(struct box_view *v, struct error *err);
 
 /* Fails for a box that writes to its folder directly, or not at all. */
 int box_require_cow(const struct box *b, struct error *err);
+
+/* Puts ENV fields: the made-up ones, then the box's, then the command's; a later one replaces an
+ * earlier one. `shell`: for a script, where there is no user to answer a prompt or to leave a
+ * pager. */
+void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty,
+                     bool shell);
 
 char **list_copy(char *const *list);
 char **list_copy_n(const char *const *list, size_t n);
