@@ -98,7 +98,7 @@ def test_undo_where_the_box_is_gone_says_so(drive, agent_env, model_server):
     agent_env.hutch("box", "rm", *agent_env.boxes())
     b = drive(session)
     assert set(b.opened["changes"]) == {"sub/one", "sub/two"}, "brought back from what was saved"
-    assert any("gone" in note for note in b.opened["notes"])
+    assert any("no longer exists" in note for note in b.opened["notes"])
     undone = b("undo 1")
     assert any("so the files stay as they are" in note for note in undone["notes"]) and undone["state"]["turns"] == 1
     model_server.script(writes("three", "3"))
