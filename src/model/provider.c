@@ -14,7 +14,7 @@ static const struct provider_entry {
 #undef PROVIDER
 };
 
-/* The first line of a provider; NULL: it is none of the table. */
+/* The first line of a provider; NULL: it is not in the table. */
 static const struct provider_entry *provider_entry(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(PROVIDERS); i++)

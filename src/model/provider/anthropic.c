@@ -11,8 +11,8 @@
  * the last two messages of the user: the next request repeats the first three byte for byte.
  *
  * In an answer every block starts, grows and stops under its index; `ping` and unknown events may
- * come anywhere. Blocks of unknown kinds (of the provider's own tools) are kept, and go back as
- * they came.
+ * come anywhere. Blocks of unknown kinds (of the provider's own tools) are kept, and sent back
+ * unchanged.
  */
 #include <errno.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static json_t *anthropic_block(struct encoding *e, const json_t *block, bool tri
     json_t *one, *list,
         *made = json_pack("{s:s, s:o}", "type", "text", "text",
                           encode_text(s, trimmed ? text_trimmed(s, n) : n));
-    /* Citations go back to the model that they came from; a request may hold less of them than an
-     * answer. */
+    /* Citations are sent back to the model that made them, without the members that only an answer
+     * may have. */
     if (json_array_size(citations) == 0 || !block_is_from(e, block))
         return made;
     list = json_array();
@@ -95,7 +95,7 @@ static json_t *anthropic_block(struct encoding *e, const json_t *block, bool tri
     return made;
 }
 
-/* What the same model said through another API is not for this one. */
+/* Blocks that the same model sent through another API are left out. */
 static bool anthropic_is_sent(const struct encoding *e, const json_t *block)
 {
     const char *type = json_string_value(json_object_get(json_object_get(block, "raw"), "type"));
@@ -293,12 +293,6 @@ static int anthropic_change_block(struct decoder *d, struct block *b, json_t *de
     return b->kind == BLOCK_OTHER ? anthropic_change_other(d, b, delta) : 0;
 }
 
-static int anthropic_take_error(struct decoder *d, json_t *event)
-{
-    json_t *what = json_object_get(event, "error");
-    return decode_error(d, what ? what : event);
-}
-
 static int anthropic_decode_event(struct decoder *d, const char *type, json_t *event)
 {
     int64_t key = json_get_integer(event, "index");
@@ -327,7 +321,8 @@ static int anthropic_decode_event(struct decoder *d, const char *type, json_t *e
     } else if (strcmp(type, "message_stop") == 0) {
         return d->answered;
     } else if (strcmp(type, "error") == 0) {
-        return anthropic_take_error(d, event);
+        json_t *what = json_object_get(event, "error");
+        return decode_error(d, what ? what : event);
     }
     return 0;
 }
@@ -337,8 +332,9 @@ static int anthropic_decode_whole(struct decoder *d, json_t *answer)
     const json_t *content = json_object_get(answer, "content");
     json_t *given;
     size_t i;
-    if (json_object_get(answer, "error") || strcmp(decode_type(answer), "error") == 0)
-        return anthropic_take_error(d, answer);
+    json_t *error = json_object_get(answer, "error");
+    if (error || strcmp(decode_type(answer), "error") == 0)
+        return decode_error(d, error ? error : answer);
     if (!json_is_array(content))
         return -EBADMSG;
     decode_head(d, answer);

@@ -4,8 +4,8 @@
  * In a request, texts are plain strings, since that is what every compatible server reads; a list
  * of parts only where there is an image. A result is a message of its own (role `tool`), which
  * cannot hold images: those follow in a user's message behind all results of the turn, before
- * anything else that the user says. Thinking goes back only with calls, under the name it came by:
- * some servers insist on it there.
+ * anything else that the user says. Thinking is sent back only with calls, under its original name:
+ * some servers require it there.
  *
  * An answer is chunks with a `delta` of the one message, ended by [DONE]. The text, the thinking
  * and each call are blocks, in the order in which they began; a text continues where it was left,
@@ -17,7 +17,7 @@
  *   - reuse index 0 for every call, or leave the index out: a new id with a name, or another name,
  *     begins another call; where only the same name comes again, it does if the arguments so far
  * are a whole object;
- *   - leave the id out (one is made up in the end), or repeat id and name with every piece;
+ *   - leave the id out (hutch makes one in the end), or repeat id and name with every piece;
  *   - send the whole call at once, or its arguments as an object and not as text.
  */
 #include <errno.h>
@@ -71,7 +71,7 @@ static json_t *chat_image(const json_t *block)
                      encode_image_url(block));
 }
 
-/* The content of a user's message with images: those of results first, then what the user says. */
+/* The content of a user's message with images: those of results first, then the user's. */
 static json_t *chat_parts(struct encoding *e, const json_t *content)
 {
     const json_t *block, *one;
@@ -281,7 +281,7 @@ static int chat_take_call(struct assembly *a, json_t *call)
         r = chat_take_function(a, b, id, function);
     if (r < 0 || !json_is_object(content))
         return r;
-    /* What else belongs to a call, and must go back with it. */
+    /* Other members of a call, which must be sent back with it. */
     _cleanup_json_ json_t *extra = json_pack("{s:{s:O}}", "raw", "extra_content", content);
     return assembly_keep(a, &b->extra, extra);
 }
@@ -304,7 +304,7 @@ static int chat_add_text(struct decoder *d, const json_t *piece)
     return r < 0 ? r : assembly_text(&d->a, b, piece);
 }
 
-/* `member` is what the server calls it: that is how it goes back, should it have to. */
+/* `member` is the server's name for it, under which it is sent back. */
 static int chat_add_thinking(struct decoder *d, const json_t *piece, const char *member)
 {
     struct block *b;
@@ -320,7 +320,7 @@ static int chat_add_thinking(struct decoder *d, const json_t *piece, const char 
     return b->raw ? assembly_text(&d->a, b, piece) : -ENOMEM;
 }
 
-/* `reasoning_details` of a gateway: signed parts, which go back as they came. Parts of one index
+/* `reasoning_details` of a gateway: signed parts, which are sent back unchanged. Parts of one index
  * that follow each other are one. */
 static int chat_take_details(struct decoder *d, json_t *details)
 {

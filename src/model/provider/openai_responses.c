@@ -2,8 +2,8 @@
  * OpenAI: the Responses API.
  *
  * A request is a flat list of items. The provider stores nothing; so reasoning comes encrypted and
- * goes back with every request, before the item that it led to. Reasoning without such an item, or
- * without anything that the provider could read again, would be refused and is left out.
+ * is sent back with every request, before the item that it led to. Reasoning without such an item,
+ * or without content that the provider can read again, would be refused and is left out.
  *
  * An answer is a list of items, each known by its output_index, which begin, grow and end; at the
  * end the whole response. The item that ends an item is trusted over its pieces, the response's
@@ -224,7 +224,7 @@ static int responses_add_call(struct decoder *d, int64_t key, json_t *item, stru
     return r < 0 ? r : assembly_input_is(&d->a, *ret, json_object_get(item, "arguments"));
 }
 
-/* Parts that only the pieces knew are none; but an item without any has only been shortened. */
+/* Drops parts that only the pieces had; but an item without any parts has only been shortened. */
 static int responses_message_done(struct decoder *d, int64_t key, json_t *item)
 {
     const json_t *content = json_object_get(item, "content");
