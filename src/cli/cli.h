@@ -100,8 +100,7 @@ const char *say_clean(const char *text, char *out, size_t size);
 /* The escape sequence if fd is a terminal and NO_COLOR is not set, else "". */
 const char *say_colour(int fd, const char *sequence);
 
-unsigned columns_of(int fd);                            /* 0 if fd is no terminal */
-size_t columns_fit(const char *text, unsigned columns); /* the bytes of a text that fit */
+unsigned columns_of(int fd); /* 0 if fd is no terminal */
 
 /* Prints text on stdout that starts in column `at`, broken between words at the terminal's width
  * and indented as far. Where stdout is no terminal it is `otherwise` columns wide; 0: one line. */

@@ -155,21 +155,16 @@ unsigned columns_of(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-size_t columns_fit(const char *text, unsigned columns)
-{
-    size_t n = 0;
-    for (; text[n]; n++)
-        if ((text[n] & 0xc0) != 0x80 && columns-- == 0)
-            break;
-    return n;
-}
-
 /* As much of the text as goes into one line: to the last blank that fits, or one long word. */
 static size_t columns_next_line(const char *text, unsigned room)
 {
-    size_t fits = columns_fit(text, room), n = fits;
+    size_t fits = 0;
+    for (; text[fits]; fits++)
+        if ((text[fits] & 0xc0) != 0x80 && room-- == 0)
+            break;
     if (!text[fits])
         return fits;
+    size_t n = fits;
     while (n > 0 && text[n] != ' ')
         n--;
     return n > 0 ? n : fits + strcspn(text + fits, " ");

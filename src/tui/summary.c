@@ -126,23 +126,6 @@ int summary_list_changes(const struct agent_changes *c, struct buf *out)
 /* Inputs may be megabytes (a script); nothing after this is looked at. */
 #define VIEW_TEXT_MAX (1u << 20)
 
-/* Tools without a view: a string of the input that says most, else the first one. */
-static int summary_of_other_call(const json_t *input, struct buf *b)
-{
-    static const char *const members[] = {"path", "query", "command", "name", "url"};
-    const char *key, *text;
-    json_t *value;
-    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if ((text = json_get_string(input, members[i])))
-            return buf_append_str(b, text);
-    json_object_foreach((json_t *)input, key, value)
-    {
-        if ((text = json_string_value(value)))
-            return buf_append_str(b, text);
-    }
-    return 0;
-}
-
 const struct tool_view *summary_view(const char *name)
 {
     static const struct tool_view other = {.head = 3, .tail = 2};
@@ -152,11 +135,20 @@ const struct tool_view *summary_view(const char *name)
 
 int summary_of_call(const char *name, const json_t *input, size_t width, struct buf *out)
 {
+    /* Of a tool without a view: a string of the input that says most, else the first one. */
+    static const char *const members[] = {"path", "query", "command", "name", "url"};
     _cleanup_buf_ struct buf text = BUF_INIT(VIEW_TEXT_MAX);
     const struct tool_view *view = summary_view(name);
-    if ((view->call ? view->call : summary_of_other_call)(input, &text) < 0)
-        return buf_append_str(out, ELLIPSIS);
-    return summary_line((const char *)text.data, text.len, width, out);
+    const char *key, *said = NULL;
+    json_t *value;
+    if (view->call)
+        return view->call(input, &text) < 0
+                   ? buf_append_str(out, ELLIPSIS)
+                   : summary_line((const char *)text.data, text.len, width, out);
+    for (size_t i = 0; !said && i < ARRAY_SIZE(members); i++)
+        said = json_get_string(input, members[i]);
+    json_object_foreach((json_t *)input, key, value) said = said ? said : json_string_value(value);
+    return said ? summary_line(said, strlen(said), width, out) : 0;
 }
 
 int summary_of_result(const char *name, const struct tool_result *r, size_t width, struct buf *out)

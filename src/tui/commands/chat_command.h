@@ -2,9 +2,10 @@
  * The commands of the chat, and the conversation that they work on.
  *
  * What the user enters is a command (`/undo 2`), a shell command for the box (`!ls`) or a message
- * to the model; all three are run in the same way: a command goes in, a result comes out, and events
- * happen on the way. The chat on the screen and the chat line by line both use it. A command is one
- * row, listed in chat_commands.def: parsing, /help, completion and suggestions for typos read it.
+ * to the model; all three are run in the same way: a command goes in, a result comes out, and
+ * events happen on the way. The chat on the screen and the chat line by line both use it. A command
+ * is one row, listed in chat_commands.def: parsing, /help, completion and suggestions for typos
+ * read it.
  *
  * One thread at a time runs commands; conversation_interrupt() may be called from any other,
  * conversation_interrupt_now() from a signal handler of the thread that runs them.

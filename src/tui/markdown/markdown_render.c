@@ -311,7 +311,7 @@ static void md_table_border(struct md_render *r, const char *margin, const int *
 
 static void md_table_row(struct md_render *r, const char *margin, const int *widths, size_t first)
 {
-    struct lines cells[MARKDOWN_COLUMNS];
+    struct lines cells[MARKDOWN_COLUMNS] = {0};
     size_t height = 1;
     for (size_t c = 0; c < r->columns; c++) {
         cells[c] = LINES_INIT;
