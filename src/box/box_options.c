@@ -534,7 +534,7 @@ static const char *const ENV_MADE_UP[] = {
     NULL,
 };
 
-/* Programs that would page, prompt or open an editor are told not to; and caches that nobody asked
+/* Keeps programs from paging, prompting and opening an editor; and caches that no user asked
  * for stay out of the workspace, where they would stand among the changes to be looked at. */
 static const char *const ENV_UNATTENDED[] = {
     "GIT_PAGER=cat",

@@ -483,7 +483,7 @@ static int call_read_output(struct call *c, const struct wire_frame *f)
         int r = io_write_all(c->command->out, data.data, data.size);
         c->out.error = r < 0 && !c->out.error ? -r : c->out.error;
         if (r < 0)
-            call_kill(c, WIRE_LIMIT_NONE); /* nobody reads it any more */
+            call_kill(c, WIRE_LIMIT_NONE); /* the reader has gone */
     }
     return 0;
 }

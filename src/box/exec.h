@@ -25,7 +25,7 @@ struct pump {
     int error;       /* why `to` takes no more, an errno; 0: it does */
     bool no_splice;
     bool full;
-    bool is_terminal; /* a person looks at it: what it would obey is made harmless */
+    bool is_terminal; /* a user looks at it: what it would obey is made harmless */
     struct harmless cut;
     struct buf pending; /* what was read and did not go out yet, where nothing can be spliced */
 };

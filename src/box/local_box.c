@@ -71,7 +71,7 @@ int guest_control(struct guest *g, int *ret_theirs)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
-    /* A guest that is stopped takes no more streams after some hundreds: nobody waits for ever to
+    /* A guest that is stopped takes no more streams after some hundreds: do not wait for ever to
      * send one. */
     const struct timeval patience = {.tv_sec = GUEST_SEND_S};
     setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

@@ -217,7 +217,7 @@ static int network_of_options(const struct box_options *o, struct box_network *r
     return -ENOMEM;
 }
 
-/* All variables of a box: the proxy's, the groups', and those that the person set. */
+/* All variables of a box: the proxy's, the groups', and those that the user set. */
 static char **network_env(const struct box_network *n, bool proxy, char *const *own)
 {
     char **groups = list_join((char *const *)n->env, own);
@@ -334,7 +334,7 @@ int box_network_inherit(struct box *b, struct box *from, struct error *err)
     if (!b->proxy || !from->proxy)
         return 0;
     if (network_join(&from->network, NULL, &next) < 0)
-        return error_errno(err, ENOMEM, "cannot take over the network of the box");
+        return error_errno(err, ENOMEM, "cannot copy the network of the box");
     return network_use(b, &next, err);
 }
 

@@ -18,12 +18,12 @@ struct pool {
     struct box **ended; /* given back, not closed yet; likewise */
     size_t size, n_ready, n_ended;
     bool stopping;
-    /* the last fork: not tried again before somebody takes a box, who is told why if it fails
+    /* the last fork: not tried again before a caller takes a box, which gets the error if it fails
      * again */
     bool failed;
 };
 
-/* Filling goes before closing: somebody may be waiting for a box, nobody for an end (but see
+/* Filling goes before closing: a caller may be waiting for a box, none for an end (but see
  * pool_give). The lock is not held while a box is made or closed. */
 static void *pool_work(void *data)
 {
@@ -104,7 +104,7 @@ int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struc
     return pool_new(NULL, s, size, ret, err);
 }
 
-/* Whoever finds none ready makes one: under steady load the taker is as good a worker as the
+/* A caller that finds none ready makes one: under steady load it is as good a worker as the
  * thread. */
 int pool_take(struct pool *p, struct box **ret, struct error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * Toolchains that a person has installed for themselves: folders of their PATH below their home or
+ * Toolchains that a user has installed for themselves: folders of their PATH below their home or
  * /opt, shown read-only at the same path and on the PATH of the box.
  *
  * What else lies in the home folder stays out. Of a known layout the parts with programs are shown
@@ -48,7 +48,7 @@ static int toolchains_env(struct toolchains *t, const char *name, const char *va
     size_t n = strlen(name);
     for (size_t i = 0; i < o->n_env; i++)
         if (strncmp(o->env[i], name, n) == 0 && o->env[i][n] == '=')
-            return 0; /* the person set it */
+            return 0; /* the user set it */
     if (o->n_env == BOX_ENV_MAX)
         return 0;
     if (asprintf(&text, "%s=%s", name, value) < 0)

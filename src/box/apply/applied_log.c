@@ -260,7 +260,7 @@ static int restore_find_layered(struct box *b, struct restore_list *l, struct er
                 r = restore_fail(EPROTO, "the diff worker named another path", err);
         }
         if (r == 0 && (got <= 0 || f.type != WIRE_RESULT))
-            r = restore_fail(EPROTO, "the diff worker gave up", err);
+            r = restore_fail(EPROTO, "the diff worker ended without an answer", err);
     }
     machine_unref(worker);
     return r;
@@ -342,7 +342,9 @@ static int restore_put(struct box *b, struct restore_list *l, struct error *err)
                                   : code == ENOTEMPTY ? "a folder with other files is in its place"
                                                       : "it cannot be written in the box";
     }
-    return r > 0 && f.type == WIRE_RESULT ? 0 : restore_fail(EPROTO, "the guest gave up", err);
+    return r > 0 && f.type == WIRE_RESULT
+               ? 0
+               : restore_fail(EPROTO, "the guest ended without an answer", err);
 }
 
 int box_fork_at(struct snapshot *s, struct box *current, const struct restore_report *report,

@@ -296,7 +296,7 @@ static int temp_make_file(struct apply *ap, int dir, const char *temp,
     return error_errno(err, -r, "cannot finish writing");
 }
 
-/* A name that nobody can have prepared for. */
+/* A name that no other program can guess. */
 static int temp_make_name(char name[TEMP_NAME], struct error *err)
 {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -378,7 +378,7 @@ static bool lease_is_held(int fd)
     return fd < 0 || fcntl(fd, F_GETLEASE) == F_RDLCK;
 }
 
-/* The user's file was moved to `temp`. If it is the expected one, and nobody wants to write to
+/* The user's file was moved to `temp`. If it is the expected one, and no program wants to write to
  * it, the log keeps it for undo. */
 static int temp_check(struct apply *ap, int dir, const char *path, const char *temp,
                       const struct identity *expect, int lease, struct error *err)

@@ -167,7 +167,7 @@ int changes_fetch(int conn, const char *path, uint64_t size, const struct fetch_
         uint64_t offset = wire_find_u64(&f, WIRE_K_OFFSET, at);
         bool has_data = wire_find(&f, WIRE_K_DATA, &data);
         if (f.type == WIRE_RESULT || offset < at || offset > size || data.size > size - offset)
-            return error_set(err, EPROTO, "its content has another length than announced");
+            return error_set(err, EPROTO, "its content does not have the announced length");
         if (has_data && sink->put(sink->data, offset, data.data, data.size) < 0)
             return -ECANCELED;
         at = offset + data.size;

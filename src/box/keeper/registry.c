@@ -94,7 +94,7 @@ int registry_connect(int registry, const char *id, int *ret_socket)
     return 0;
 }
 
-/* Whether a living box has this name. Removes what is a leftover: a box on whose socket nobody
+/* Whether a living box has this name. Removes what is a leftover: a box on whose socket no keeper
  * listens, or an unfinished folder that is too old to have a maker. */
 static bool registry_check(int registry, const char *name)
 {

@@ -110,7 +110,7 @@ static int serve_exec(struct visit *v, struct error *err)
     held_leave(v->q);
     if (r < 0)
         return r;
-    /* Before the client knows that the command has ended, and the person goes on to work on the
+    /* Before the client knows that the command has ended, and the user goes on to work on the
      * files. */
     if (visit_lock_owner(v, NULL) == 0) {
         box_note_seen(visit_box(v), NULL);

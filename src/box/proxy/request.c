@@ -104,7 +104,7 @@ static int parse_request_line(struct proxy_span line, struct proxy_request *r, c
     return 0;
 }
 
-/* The length of the body must be beyond doubt, or a request that nobody looked at follows it. */
+/* The length of the body must be beyond doubt, or a request that was not checked follows it. */
 static int parse_framing(struct proxy_request *r, const char **why)
 {
     size_t n_hosts = 0, n_lengths = 0, n_codings = 0;
