@@ -11,7 +11,6 @@
 #include "event.h"
 #include "git_box.h"
 #include "keeper.h"
-#include "tool_apply.h"
 
 struct workbox {
     struct box *box; /* NULL until workbox_ready() */

@@ -17,7 +17,7 @@
 
 #include "error.h"
 #include "options.h"
-#include "tool_apply.h"
+#include "git_box.h"
 
 struct command;
 struct run_options;

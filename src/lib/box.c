@@ -18,7 +18,6 @@
 #include "session.h"
 #include "thread.h"
 #include "tool.h"
-#include "tool_apply.h"
 #include "banned.h"
 
 #define DIFF_MAX  (256u << 20)

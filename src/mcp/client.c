@@ -1,5 +1,5 @@
-/* A connection: opening it, the handshake, asking and waiting; what the server says; and programs as
- * servers. */
+/* A connection: opening it, the handshake, asking and waiting; what the server says; and servers
+ * that are programs. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -143,8 +143,8 @@ int client_take_line(struct client *c, const char *line, size_t n, struct error 
 /*
  * --- upstream.c: the MCP servers of the configuration ---
  *
- * hutch offers their tools as `server.tool`. A server is started when its tools are first asked for,
- * and again, a few times, should it end.
+ * hutch offers their tools as `server.tool`. It starts a server when its tools are first asked
+ * for, and again, a few times, should it end.
  */
 #define UPSTREAM_TOOLS_MAX 1000
 

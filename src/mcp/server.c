@@ -1,7 +1,7 @@
 /*
  * The MCP server: what each message is, whether it may come now and who answers it; requests, each
- * that may take long in a thread of its own; and answers, one at a time, batches together, none to a
- * request that was cancelled.
+ * that may take long in a thread of its own; and answers, one at a time, batches together, none to
+ * a request that was cancelled.
  */
 #include <errno.h>
 #include <math.h>

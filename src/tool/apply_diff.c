@@ -164,7 +164,7 @@ static int apply_diff_run(struct tool_call *c, struct error *err)
         if (all > n)
             buf_printf(b, "and %llu more\n", (unsigned long long)(all - n));
         c->result->data = json_pack("{s:O}", "rejected", rejected);
-        return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+        return 0;
     }
     _cleanup_json_ json_t *notes = patch_lines(&f, WIRE_K_NOTE);
     n = json_array_size(files);
@@ -178,7 +178,7 @@ static int apply_diff_run(struct tool_call *c, struct error *err)
         buf_printf(b, "and %zu more\n", n - FILES_SHOWN);
     json_array_foreach(notes, i, one) buf_printf(b, "note: %s\n", json_string_value(one));
     c->result->data = json_pack("{s:O, s:O}", "files", files, "notes", notes);
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    return 0;
 }
 
 /* The name in the first `+++ b/NAME` line, and how many more files there are. */
@@ -228,74 +228,51 @@ const struct tool TOOL_APPLY_DIFF = {
                " hunk does not apply, nothing is changed and the answer shows the nearest place in"
                " the file and what differs there.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["diff"],
-        "properties": {
-            "diff": {"type": "string", "minLength": 1, "maxLength": 16777216,
-                     "description": "The diff: --- a/NAME, +++ b/NAME and @@ lines, with lines of context around each change. Paths are relative to the workspace."},
-            "strip": {"type": "integer", "minimum": 0, "maximum": 64,
-                      "description": "Components to strip from the names, as patch -p. Found out for each file if not given."},
-            "fuzz": {"type": "integer", "minimum": 0, "maximum": 3, "default": 2,
-                     "description": "Lines of context at both ends of a hunk that need not match."},
-            "reverse": {"type": "boolean", "default": false,
-                "description": "Undo the diff instead."},
-            "check": {"type": "boolean", "default": false,
-                "description": "Only say whether it would apply."},
-            "ignore_whitespace": {"type": "boolean", "default": false,
-                                  "description": "Let lines match that differ in blanks at their ends, in CRLF or LF, or in the last newline of the file."}
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "properties": {
-            "files": {
-                "type": "array",
-                "description": "What was done, if it applied.",
-                "items": {
-                    "type": "object",
-                    "required": ["path", "kind", "hunks", "added", "removed"],
-                    "properties": {
-                        "path": {"type": "string"},
-                        "kind": {"enum": ["added", "modified", "deleted", "renamed", "copied", "mode"]},
-                        "from": {"type": "string",
-                            "description": "Where a renamed or copied file comes from."},
-                        "hunks": {"type": "integer"},
-                        "added": {"type": "integer", "description": "Lines."},
-                        "removed": {"type": "integer", "description": "Lines."},
-                        "offset": {"type": "integer",
-                            "description": "How far a hunk was from where the diff said, at most."},
-                        "fuzz": {"type": "integer",
-                            "description": "Lines of context that did not match, at most."}
-                    }
-                }
-            },
-            "notes": {"type": "array", "items": {"type": "string"}},
-            "rejected": {
-                "type": "array",
-                "description": "What does not apply, and then nothing was changed.",
-                "items": {
-                    "type": "object",
-                    "required": ["path", "reason"],
-                    "properties": {
-                        "path": {"type": "string"},
-                        "reason": {"type": "string"},
-                        "hunk": {"type": "integer",
-                            "description": "Its number in its file, from 1."},
-                        "header": {"type": "string", "description": "Its @@ line."},
-                        "line": {"type": "integer",
-                            "description": "Where in the file the nearest place differs first."},
-                        "expected": {"type": "array", "items": {"type": "string"}},
-                        "found": {"type": "array", "items": {"type": "string"}}
-                    }
-                }
-            }
-        }
-    }),
+        "type": "object", "additionalProperties": false, "required": ["diff"], "properties": {
+        "diff": {"type": "string", "minLength": 1, "maxLength": 16777216,
+            "description": "Unified or git diff; paths are relative to the workspace."},
+        "strip": {"type": "integer", "minimum": 0, "maximum": 64,
+            "description": "Path components to strip, as patch -p (default: detected per file)."},
+        "fuzz": {"type": "integer", "minimum": 0, "maximum": 3, "default": 2,
+            "description": "Lines of context at both ends of a hunk that need not match."},
+        "reverse": {"type": "boolean", "default": false, "description": "Undo the diff instead."},
+        "check": {
+            "type": "boolean", "default": false, "description": "Only say whether it would apply."},
+        "ignore_whitespace": {"type": "boolean", "default": false,
+            "description": "Ignore blanks at line ends, CRLF or LF, and the last newline."}}}),
+    .output = SCHEMA({"type": "object", "properties": {
+        "files": {"type": "array", "description": "What was done, if it applied.", "items": {
+                "type": "object", "required": ["path", "kind", "hunks", "added", "removed"],
+                "properties": {
+                    "path": {"type": "string"},
+                    "kind": {"enum": ["added", "modified", "deleted", "renamed", "copied", "mode"]},
+                    "from": {"type": "string",
+                        "description": "Where a renamed or copied file comes from."},
+                    "hunks": {"type": "integer"},
+                    "added": {"type": "integer", "description": "Lines."},
+                    "removed": {"type": "integer", "description": "Lines."},
+                    "offset": {"type": "integer",
+                        "description": "How far a hunk was from where the diff said, at most."},
+                    "fuzz": {"type": "integer",
+                        "description": "Lines of context that did not match, at most."}}}},
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "rejected": {
+            "type": "array", "description": "What does not apply, and then nothing was changed.",
+            "items": {
+                "type": "object", "required": ["path", "reason"], "properties": {
+                    "path": {"type": "string"},
+                    "reason": {"type": "string"},
+                    "hunk": {"type": "integer", "description": "Its number in its file, from 1."},
+                    "header": {"type": "string", "description": "Its @@ line."},
+                    "line": {"type": "integer",
+                        "description": "Where in the file the nearest place differs first."},
+                    "expected": {"type": "array", "items": {"type": "string"}},
+                    "found": {"type": "array", "items": {"type": "string"}}}}}}}),
     .flags = TOOL_CHANGES,
     .run = apply_diff_run,
     .view = &(const struct tool_view){
-        .call = apply_diff_view_call, .result = apply_diff_view_result, .input_body = "diff", .body = TOOL_BODY_DIFF, .head = 14,
+        .call = apply_diff_view_call, .result = apply_diff_view_result, .input_body = "diff",
+        .body = TOOL_BODY_DIFF, .head = 14,
     },
     .unchanged = apply_diff_unchanged,
 };

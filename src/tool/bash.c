@@ -623,57 +623,54 @@ const struct tool TOOL_BASH = {
     .name = "bash",
     .title = "Run a command",
     .summary = "Runs a command in a bash shell inside the box. The working folder, exported"
-               " variables and functions last from call to call; shell options and plain variables"
-               " do not. stdout and stderr come as one. Nothing is interactive: stdin is empty"
-               " unless given, pagers and prompts are off. For what runs long (servers, watchers)"
-               " use background, then call again with the handle to see new output, to write to"
-               " its stdin or to kill it. Long output keeps its head and its tail; all of it is in"
-               " output_file.",
-    .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "command": {"type": "string", "minLength": 1,
-                "description": "The command line, or a whole script."},
-            "timeout": {"type": "number", "minimum": 0, "maximum": 86400,
-                "description": "Seconds after which a command is ended (default, and the most: the box's limit, usually 600). With handle: how long to wait for new output or the end (default 0)."},
-            "background": {"type": "boolean", "description": "Returns at once with a handle; the command runs on, without a time limit unless one is given."},
-            "cwd": {"type": "string", "minLength": 1,
-                "description": "The folder for this command only; relative to the shell's."},
-            "stdin": {"type": "string", "description": "What the command reads from its standard input. With handle: written to the background command's."},
-            "handle": {"type": "integer", "minimum": 1,
-                "description": "A background command, instead of command."},
-            "eof": {"type": "boolean",
-                "description": "With handle: closes its standard input, after stdin was written."},
-            "kill": {"type": "boolean",
-                "description": "With handle: ends it and everything it has started."}
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "required": ["output_file"],
-        "properties": {
-            "exit_code": {"type": ["integer", "null"], "description": "128+N if signal N ended it, 124 at a time limit; null while it runs."},
-            "signal": {"type": ["string", "null"]},
-            "timed_out": {"type": "boolean"},
-            "killed_by": {"enum": [null, "timeout", "cpu-time", "memory", "pids", "disk", "output"]},
-            "duration_ms": {"type": "integer"},
-            "output": {"type": "string",
-                "description": "stdout and stderr; the head and the tail if it is long."},
-            "output_bytes": {"type": "integer", "description": "Of all of it."},
-            "truncated": {"type": "boolean"},
-            "output_file": {"type": ["string", "null"], "description": "Where all of the output is, in the box; of a background command with much of it, the head and the tail."},
-            "dropped_bytes": {"type": "integer", "description": "Of a background command's new output: bytes that output_file does not have any more."},
-            "cwd": {"type": ["string", "null"], "description": "The shell's folder now."},
-            "note": {"type": ["string", "null"], "description": "What else there is to know, such as that the shell had to be replaced."},
-            "handle": {"type": "integer"},
-            "running": {"type": "boolean"}
-        }
-    }),
+               " variables and functions persist from call to call; shell options and plain"
+               " variables do not. stdout and stderr are combined. Nothing is interactive: stdin"
+               " is empty unless given, pagers and prompts are off. For long-running commands"
+               " (servers, watchers) use background, then call again with the handle to see new"
+               " output, to write to stdin or to kill it. Of long output the head and the tail"
+               " are shown; all of it is in output_file.",
+    .input = SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "command": {"type": "string", "minLength": 1,
+            "description": "The command line, or a whole script."},
+        "timeout": {"type": "number", "minimum": 0, "maximum": 86400,
+            "description": "Seconds (default: the box's limit); with handle: wait for output."},
+        "background": {"type": "boolean",
+            "description": "Return at once with a handle; no time limit unless one is given."},
+        "cwd": {"type": "string", "minLength": 1,
+            "description": "The folder for this command only; relative to the shell's."},
+        "stdin": {"type": "string",
+            "description": "Standard input of the command, or of the one that handle names."},
+        "handle": {"type": "integer", "minimum": 1,
+            "description": "A background command, instead of command."},
+        "eof": {"type": "boolean",
+            "description": "With handle: closes its standard input, after stdin was written."},
+        "kill": {"type": "boolean",
+            "description": "With handle: ends it and everything it has started."}}}),
+    .output = SCHEMA({"type": "object", "required": ["output_file"], "properties": {
+        "exit_code": {"type": ["integer", "null"],
+            "description": "128+N after signal N, 124 at a time limit, null while it runs."},
+        "signal": {"type": ["string", "null"]},
+        "timed_out": {"type": "boolean"},
+        "killed_by": {"enum": [null, "timeout", "cpu-time", "memory", "pids", "disk", "output"]},
+        "duration_ms": {"type": "integer"},
+        "output": {"type": "string",
+            "description": "stdout and stderr; the head and the tail if it is long."},
+        "output_bytes": {"type": "integer", "description": "Of all of it."},
+        "truncated": {"type": "boolean"},
+        "output_file": {"type": ["string", "null"],
+            "description": "Where all output is, in the box (of very much: head and tail)."},
+        "dropped_bytes": {"type": "integer",
+            "description": "New output that output_file no longer has (background only)."},
+        "cwd": {"type": ["string", "null"], "description": "The shell's folder now."},
+        "note": {"type": ["string", "null"],
+            "description": "Other remarks, such as that the shell had to be replaced."},
+        "handle": {"type": "integer"},
+        "running": {"type": "boolean"}}}),
     .flags = TOOL_RUNS,
     .run = bash_run,
     .view = &(const struct tool_view){
-        .call = bash_view_call, .result = bash_view_result, .data_body = "output", .head = 2, .tail = 4,
+        .call = bash_view_call, .result = bash_view_result, .data_body = "output",
+        .head = 2, .tail = 4,
     },
 };
 /* clang-format on */

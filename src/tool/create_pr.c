@@ -105,40 +105,32 @@ const struct tool TOOL_CREATE_PR = {
     .name = "create_pr",
     .title = "Open a pull request",
     .summary = "Opens a pull request (on GitLab: a merge request) for a branch of the box's"
-               " repository. It is made on the forge of the user's remote (GitHub, GitLab, Gitea,"
-               " Forgejo) with the user's credentials. Pushes the branch first if the remote does"
-               " not have it; the rules of git_push hold. If there is an open one for the branch,"
-               " its URL is returned. The user sees the commits and the text and confirms once.",
-    .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["title", "body"],
+               " repository, on the forge of the user's remote (GitHub, GitLab, Gitea, Forgejo),"
+               " with the user's credentials. Pushes the branch first if the remote does not have"
+               " it, by the rules of git_push. If the branch has an open one already, its URL is"
+               " returned. The user sees the commits and the text and confirms once.",
+    .input = SCHEMA({"type": "object", "additionalProperties": false, "required": ["title", "body"],
         "properties": {
-            "title": {"type": "string", "minLength": 1, "maxLength": 250,
-                "description": "One line."},
-            "body": {"type": "string", "maxLength": 60000,
-                "description": "Markdown: what changed and why."},
-            "branch": {"type": "string", "minLength": 1, "maxLength": 200,
-                "description": "Branch in the box (default: the one that is checked out)."},
-            "base": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch that it is to be merged into (default: the remote's default branch)."},
-            "remote": {"type": "string", "minLength": 1, "maxLength": 200,
-                "description": "Name of a remote of the user's repository (default origin)."},
-            "draft": {"type": "boolean", "description": "Mark it as a draft (default false)."}
-        }
-    }),
+        "title": {"type": "string", "minLength": 1, "maxLength": 250, "description": "One line."},
+        "body": {
+            "type": "string", "maxLength": 60000, "description": "Markdown: what changed and why."},
+        "branch": {"type": "string", "minLength": 1, "maxLength": 200,
+            "description": "Branch in the box (default: the one that is checked out)."},
+        "base": {"type": "string", "minLength": 1, "maxLength": 200,
+            "description": "Branch to merge into (default: the remote's default branch)."},
+        "remote": {"type": "string", "minLength": 1, "maxLength": 200,
+            "description": "Name of a remote of the user's repository (default origin)."},
+        "draft": {"type": "boolean", "description": "Mark it as a draft (default false)."}}}),
     .output = SCHEMA({
-        "type": "object",
-        "required": ["url", "number", "branch", "base", "existed", "pushed"],
+        "type": "object", "required": ["url", "number", "branch", "base", "existed", "pushed"],
         "properties": {
-            "url": {"type": "string", "description": "Its page."},
-            "number": {"type": "integer"},
-            "branch": {"type": "string"},
-            "base": {"type": "string"},
-            "existed": {"type": "boolean",
-                "description": "There was one for this branch; its text was not changed."},
-            "pushed": {"type": "boolean", "description": "The branch was pushed by this call."}
-        }
-    }),
+        "url": {"type": "string", "description": "Its page."},
+        "number": {"type": "integer"},
+        "branch": {"type": "string"},
+        "base": {"type": "string"},
+        "existed": {"type": "boolean",
+            "description": "The branch had one already; its text was not changed."},
+        "pushed": {"type": "boolean", "description": "The branch was pushed by this call."}}}),
     .flags = TOOL_HOST,
     .run = create_pr_run,
 };

@@ -37,7 +37,7 @@ static int edit_refused(struct tool_call *c, const char *path, const struct wire
         json_pack("{s:s, s:s, s:o*, s:o*, s:o*}", "path", path, "reason",
                   reasons[reason < ARRAY_SIZE(reasons) ? reason : 0], "edit",
                   edit ? json_integer((json_int_t)edit) : NULL, "lines", lines, "nearest", nearest);
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int edit_done(struct tool_call *c, const char *path, const struct wire_frame *result,
@@ -61,7 +61,7 @@ static int edit_done(struct tool_call *c, const char *path, const struct wire_fr
         "size", (json_int_t)wire_find_u64(result, WIRE_K_SIZE, 0), "line_endings_adapted", endings,
         "diff_truncated", cut, "first_line", line ? json_integer((json_int_t)line) : NULL, "diff",
         text_json(diff->data, diff->len));
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int edit_file_run(struct tool_call *c, struct error *err)
@@ -129,63 +129,42 @@ static bool edit_file_unchanged(const json_t *input, const struct tool_result *r
 const struct tool TOOL_EDIT_FILE = {
     .name = "edit_file",
     .title = "Edit a file",
-    .summary = "Replaces text in a file: `old`, exactly as it stands there (without line numbers),"
-               " by `new`. `old` must be there once, unless `all` is set. Several edits of one"
-               " file go into `edits`: they are made in order, all or none. The result shows the"
-               " changed lines; when `old` is not found, what is nearest and what differs.",
+    .summary = "Replaces text in a file: `old`, exactly as it is in the file (without line"
+               " numbers), by `new`. `old` must occur once, unless `all` is set. Several edits of"
+               " one file go into `edits`: they are applied in order, all or none. The result"
+               " shows the changed lines; if `old` is not found, the nearest text and what"
+               " differs.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["path"],
-        "properties": {
-            "path": {"type": "string", "minLength": 1, "maxLength": 4095,
-                     "description": "Relative to the workspace, or absolute in the box."},
-            "old": {"type": "string",
-                "description": "The text to replace, with its blanks and line breaks."},
-            "new": {"type": "string", "description": "What comes in its place; empty: nothing."},
-            "all": {"type": "boolean",
-                "description": "Replace every place, not the only one. Default: false."},
-            "edits": {
-                "type": "array",
-                "description": "Several edits, each made in what the ones before it left.",
-                "minItems": 1,
-                "maxItems": 99,
-                "items": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "required": ["old", "new"],
-                    "properties": {
-                        "old": {"type": "string"},
-                        "new": {"type": "string"},
-                        "all": {"type": "boolean"}
-                    }
-                }
-            }
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "required": ["path"],
-        "properties": {
-            "path": {"type": "string"},
-            "replacements": {"type": "integer", "description": "Places that were replaced."},
-            "first_line": {"type": "integer", "description": "Of the first change."},
-            "size": {"type": "integer", "description": "Of the file, in bytes, now."},
-            "diff": {"type": "string",
-                "description": "The hunks of a unified diff of what changed."},
-            "diff_truncated": {"type": "boolean"},
-            "line_endings_adapted": {"type": "boolean",
-                "description": "Line ends of old or new were taken as the file has them."},
-            "reason": {"enum": ["not_found", "not_unique", "changed", "being_written", "unknown"],
-                "description": "Of a refusal."},
-            "edit": {"type": "integer",
-                "description": "Which edit could not be made, counted from 1."},
-            "lines": {"type": "array", "items": {"type": "integer"},
-                "description": "Where old is, if it is not unique."},
-            "nearest": {"type": "object",
-                "description": "Where the nearest text is: first_line and lines."}
-        }
-    }),
+        "type": "object", "additionalProperties": false, "required": ["path"], "properties": {
+        "path": {"type": "string", "minLength": 1, "maxLength": 4095,
+            "description": "Relative to the workspace, or absolute in the box."},
+        "old": {"type": "string",
+            "description": "The text to replace, with its blanks and line breaks."},
+        "new": {"type": "string", "description": "What comes in its place; empty: nothing."},
+        "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
+        "edits": {"type": "array", "description": "Several edits, applied in order.", "minItems": 1,
+            "maxItems": 99, "items": {
+                "type": "object", "additionalProperties": false, "required": ["old", "new"],
+                "properties": {
+                    "old": {"type": "string"},
+                    "new": {"type": "string"},
+                    "all": {"type": "boolean"}}}}}}),
+    .output = SCHEMA({"type": "object", "required": ["path"], "properties": {
+        "path": {"type": "string"},
+        "replacements": {"type": "integer", "description": "Occurrences that were replaced."},
+        "first_line": {"type": "integer", "description": "Of the first change."},
+        "size": {"type": "integer", "description": "Of the file, in bytes, now."},
+        "diff": {"type": "string", "description": "The hunks of a unified diff of what changed."},
+        "diff_truncated": {"type": "boolean"},
+        "line_endings_adapted": {"type": "boolean",
+            "description": "Line endings of old or new were adapted to the file's."},
+        "reason": {"enum": ["not_found", "not_unique", "changed", "being_written", "unknown"],
+            "description": "Of a refusal."},
+        "edit": {"type": "integer", "description": "Which edit could not be made, counted from 1."},
+        "lines": {"type": "array", "items": {"type": "integer"},
+            "description": "Where old is, if it is not unique."},
+        "nearest": {
+            "type": "object", "description": "Where the nearest text is: first_line and lines."}}}),
     .flags = TOOL_CHANGES,
     .run = edit_file_run,
     .view = &(const struct tool_view){

@@ -261,29 +261,22 @@ const struct tool TOOL_GIT_CLONE = {
                " the user's own remotes must be confirmed by the user. Submodules and LFS files"
                " are not fetched.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["url"],
-        "properties": {
-            "url": {"type": "string", "minLength": 1, "maxLength": 1900,
-                "description": "https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH."},
-            "path": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "Where to put it, relative to /workspace; must not exist or be empty (default: the repository's name)."},
-            "ref": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch, tag or full commit id to check out (default: the default branch)."},
-            "depth": {"type": "integer", "minimum": 1, "maximum": 1000000,
-                "description": "Only so many commits of one branch."}
-        }
-    }),
+        "type": "object", "additionalProperties": false, "required": ["url"], "properties": {
+        "url": {"type": "string", "minLength": 1, "maxLength": 1900,
+            "description": "https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH."},
+        "path": {"type": "string", "minLength": 1, "maxLength": 1000,
+            "description": "Folder below /workspace, absent or empty (default: repository name)."},
+        "ref": {"type": "string", "minLength": 1, "maxLength": 200,
+            "description": "Branch, tag or full commit id (default: the default branch)."},
+        "depth": {"type": "integer", "minimum": 1, "maximum": 1000000,
+            "description": "Fetch only this many commits of one branch."}}}),
     .output = SCHEMA({
-        "type": "object",
-        "required": ["path", "url", "ref", "commit", "shallow"],
-        "properties": {
-            "path": {"type": "string"},
-            "url": {"type": "string", "description": "Of origin, without credentials."},
-            "ref": {"type": "string", "description": "What is checked out."},
-            "commit": {"type": "string"},
-            "shallow": {"type": "boolean", "description": "The history was cut by depth."}
-        }
-    }),
+        "type": "object", "required": ["path", "url", "ref", "commit", "shallow"], "properties": {
+        "path": {"type": "string"},
+        "url": {"type": "string", "description": "Of origin, without credentials."},
+        "ref": {"type": "string", "description": "What is checked out."},
+        "commit": {"type": "string"},
+        "shallow": {"type": "boolean", "description": "The history was cut by depth."}}}),
     .flags = TOOL_CHANGES | TOOL_HOST,
     .run = git_clone_run,
 };

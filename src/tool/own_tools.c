@@ -39,9 +39,7 @@
 
 /* clang-format off */
 static const char MANIFEST_SCHEMA[] = SCHEMA({
-    "type": "object",
-    "required": ["name", "description", "input_schema"],
-    "properties": {
+    "type": "object", "required": ["name", "description", "input_schema"], "properties": {
         "name": {"type": "string"},
         "title": {"type": "string"},
         "description": {"type": "string", "minLength": 1},
@@ -49,9 +47,7 @@ static const char MANIFEST_SCHEMA[] = SCHEMA({
         "output_schema": {"type": "object"},
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400},
         "command": {"type": "string", "minLength": 1, "maxLength": 1000},
-        "reads_only": {"type": "boolean"}
-    }
-});
+        "reads_only": {"type": "boolean"}}});
 /* clang-format on */
 
 struct own_tool {

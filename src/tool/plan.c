@@ -40,7 +40,7 @@ static int plan_run(struct tool_call *c, struct error *err)
         json_pack("{s:I, s:I, s:o}", "done",
                   (json_int_t)(plan_count(items, "done") + plan_count(items, "dropped")), "total",
                   (json_int_t)json_array_size(items), "items", items);
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    return 0;
 }
 
 /* The item that is being worked on. */
@@ -73,39 +73,21 @@ static bool plan_unchanged(const json_t *input, const struct tool_result *r)
 const struct tool TOOL_PLAN = {
     .name = "plan",
     .title = "Plan",
-    .summary = "Keeps your to-do list, which people watch. Send the whole list each time: what is"
-               " pending, the one item that is active, what is done or dropped. Without items it"
-               " returns the list as it is.",
-    .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "items": {
-                "type": "array",
-                "description": "The whole list, in order.",
-                "maxItems": 100,
-                "items": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "required": ["text", "state"],
-                    "properties": {
-                        "text": {"type": "string", "minLength": 1, "maxLength": 1000,
-                            "description": "What is to be done."},
-                        "state": {"enum": ["pending", "active", "done", "dropped"]}
-                    }
-                }
-            }
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "required": ["done", "total", "items"],
-        "properties": {
-            "done": {"type": "integer", "description": "Items that are done or dropped."},
-            "total": {"type": "integer"},
-            "items": {"type": "array", "items": {"type": "object"}}
-        }
-    }),
+    .summary = "Keeps your to-do list, which people can see. Send the whole list each time:"
+               " pending items, the one active item, and what is done or dropped. Without items"
+               " it returns the current list.",
+    .input = SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "items": {
+            "type": "array", "description": "The whole list, in order.", "maxItems": 100, "items": {
+                "type": "object", "additionalProperties": false, "required": ["text", "state"],
+                "properties": {
+                    "text": {"type": "string", "minLength": 1, "maxLength": 1000,
+                        "description": "What is to be done."},
+                    "state": {"enum": ["pending", "active", "done", "dropped"]}}}}}}),
+    .output = SCHEMA({"type": "object", "required": ["done", "total", "items"], "properties": {
+        "done": {"type": "integer", "description": "Items that are done or dropped."},
+        "total": {"type": "integer"},
+        "items": {"type": "array", "items": {"type": "object"}}}}),
     .run = plan_run,
     .view = &(const struct tool_view){
         .call = plan_view_call, .result = plan_view_result, .body = TOOL_BODY_PLAN, .head = 30,

@@ -83,7 +83,7 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
                    "[bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
                    "; to go on: byte_offset %" PRIu64 "]\n",
                    offset, next - 1, size, next);
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 /* An image is passed on if it is small enough; of anything else that is no text, only what it seems
@@ -120,7 +120,7 @@ static int read_file_binary(struct tool_call *c, const char *path, const struct 
     }
     c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size", (json_int_t)size,
                                 "binary", 1, "kind", kind);
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 /* The text as data, and what a reader has to know besides it as notes. */
@@ -166,7 +166,7 @@ static int read_file_describe(struct tool_call *c, const char *path, const struc
                   : lf       ? "lf"
                              : "none",
                   "final_newline", last ? json_boolean(newline) : NULL, "binary", 0);
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int read_lines(struct tool_call *c, const char *path, struct error *err)
@@ -251,58 +251,48 @@ static int read_file_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_READ_FILE = {
     .name = "read_file",
     .title = "Read a file",
-    .summary = "Reads a file: text by lines, each with its number before it, from offset on, at"
-               " most 2000 lines or 64 KiB at once. The result says how to get the rest. Lines of"
-               " more than 2000 characters are cut with a mark. PNG, JPEG, GIF and WebP images are"
-               " shown as images. A range of bytes of any file is read with byte_offset and"
-               " byte_limit; of a binary file it is a hex dump.",
+    .summary = "Reads a file: text by lines with line numbers, from offset on, at most 2000 lines"
+               " or 64 KiB at once; the result says how to continue. Lines of more than 2000"
+               " characters are truncated. PNG, JPEG, GIF and WebP images are returned as images."
+               " byte_offset and byte_limit read a range of bytes of any file, as a hex dump if"
+               " it is binary.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["path"],
-        "properties": {
-            "path": {"type": "string", "minLength": 1, "maxLength": 4095,
-                     "description": "Relative to the workspace, or absolute in the box."},
-            "offset": {"type": "integer", "minimum": -1000000000000, "maximum": 1000000000000,
-                       "description": "The first line to read, counted from 1; a negative number counts from the end: -10 reads the last ten. Default: 1."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 1000000,
-                "description": "How many lines. Default: 2000."},
-            "byte_offset": {"type": "integer", "minimum": 0, "maximum": 4611686018427387903,
-                            "description": "Read bytes instead of lines, from this one on, counted from 0."},
-            "byte_limit": {"type": "integer", "minimum": 1, "maximum": 1000000000,
-                "description": "How many bytes. Default: 65536."},
-            "line_numbers": {"type": "boolean",
-                "description": "Whether lines have their numbers before them. Default: true."}
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "required": ["path", "size"],
-        "properties": {
-            "path": {"type": "string"},
-            "size": {"type": "integer", "description": "Of the file, in bytes."},
-            "lines": {"type": "integer",
-                "description": "How many the file has; absent if it is too large to count them."},
-            "first_line": {"type": "integer"},
-            "last_line": {"type": "integer", "description": "Of those in content."},
-            "first_byte": {"type": "integer"},
-            "content": {"type": "string", "description": "The text, without numbers; of a range of a binary file its hex dump."},
-            "truncated": {"type": "boolean",
-                "description": "There is more behind what content holds."},
-            "next_offset": {"type": "integer",
-                "description": "The offset (or byte_offset) that goes on from here, if truncated."},
-            "long_lines": {"type": "integer",
-                "description": "How many lines were cut because they are too long."},
-            "encoding": {"enum": ["utf-8", "utf-8-bom", "utf-16le", "utf-16be", "unknown"],
-                         "description": "unknown: some bytes are not UTF-8; in content U+FFFD stands for them."},
-            "line_endings": {"enum": ["lf", "crlf", "mixed", "none"]},
-            "final_newline": {"type": "boolean",
-                "description": "Whether the last line ends with a newline, if it was read."},
-            "binary": {"type": "boolean"},
-            "kind": {"type": "string",
-                "description": "What a binary file seems to be; of an image its MIME type."}
-        }
-    }),
+        "type": "object", "additionalProperties": false, "required": ["path"], "properties": {
+        "path": {"type": "string", "minLength": 1, "maxLength": 4095,
+            "description": "Relative to the workspace, or absolute in the box."},
+        "offset": {"type": "integer", "minimum": -1000000000000, "maximum": 1000000000000,
+            "description": "First line, from 1 (default); negative: from the end, -10: last ten."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000000,
+            "description": "How many lines. Default: 2000."},
+        "byte_offset": {"type": "integer", "minimum": 0, "maximum": 4611686018427387903,
+            "description": "Read bytes instead of lines; the first one, counted from 0."},
+        "byte_limit": {"type": "integer", "minimum": 1, "maximum": 1000000000,
+            "description": "How many bytes. Default: 65536."},
+        "line_numbers": {"type": "boolean",
+            "description": "Whether lines have their numbers before them. Default: true."}}}),
+    .output = SCHEMA({"type": "object", "required": ["path", "size"], "properties": {
+        "path": {"type": "string"},
+        "size": {"type": "integer", "description": "Of the file, in bytes."},
+        "lines": {"type": "integer",
+            "description": "How many the file has; absent if it is too large to count them."},
+        "first_line": {"type": "integer"},
+        "last_line": {"type": "integer", "description": "Of those in content."},
+        "first_byte": {"type": "integer"},
+        "content": {"type": "string",
+            "description": "The text without numbers; for bytes of a binary file a hex dump."},
+        "truncated": {"type": "boolean", "description": "The file continues after content."},
+        "next_offset": {"type": "integer",
+            "description": "The offset (or byte_offset) to continue with, if truncated."},
+        "long_lines": {
+            "type": "integer", "description": "How many lines were cut because they are too long."},
+        "encoding": {"enum": ["utf-8", "utf-8-bom", "utf-16le", "utf-16be", "unknown"],
+            "description": "unknown: not all is UTF-8; U+FFFD replaces the bad bytes."},
+        "line_endings": {"enum": ["lf", "crlf", "mixed", "none"]},
+        "final_newline": {"type": "boolean",
+            "description": "Whether the last line ends with a newline, if it was read."},
+        "binary": {"type": "boolean"},
+        "kind": {"type": "string",
+            "description": "What a binary file seems to be; of an image its MIME type."}}}),
     .flags = TOOL_READS | TOOL_CACHED,
     .run = read_file_run,
     .view = &(const struct tool_view){

@@ -89,7 +89,7 @@ static int request_answer(struct tool_call *c, const struct box_spec *w, struct 
     if (note[0])
         buf_printf(&c->result->text, "Note: %s.\n", note);
     c->result->data = json_pack("{s:o}", "allowed", allowed);
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    return 0;
 }
 
 static int request_network_run(struct tool_call *c, struct error *err)
@@ -121,24 +121,16 @@ const struct tool TOOL_REQUEST_NETWORK = {
                " (also their company's mirrors), or single hosts. The user sees the hosts and the"
                " reason, and confirms once. Then run the command again.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["hosts", "reason"],
+        "type": "object", "additionalProperties": false, "required": ["hosts", "reason"],
         "properties": {
-            "hosts": {"type": "array", "minItems": 1, "maxItems": 16,
-                "items": {"type": "string", "minLength": 1, "maxLength": 260},
-                "description": "HOST or HOST:PORT (without a port: 80 and 443), *.HOST for all below it, or a group: @pip, @npm, @cargo, @apt."},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 500,
-                "description": "One sentence for the user: what for."}
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
-        "required": ["allowed"],
-        "properties": {
-            "allowed": {"type": "array", "items": {"type": "string"}, "description": "What the box can reach now beside what it could before; groups as the hosts that they stand for."}
-        }
-    }),
+        "hosts": {"type": "array", "minItems": 1, "maxItems": 16, "items": {
+                "type": "string", "minLength": 1, "maxLength": 260},
+            "description": "HOST[:PORT] (default 80 and 443), *.HOST, @pip, @npm, @cargo, @apt."},
+        "reason": {"type": "string", "minLength": 1, "maxLength": 500,
+            "description": "One sentence for the user: what for."}}}),
+    .output = SCHEMA({"type": "object", "required": ["allowed"], "properties": {
+        "allowed": {"type": "array", "items": {"type": "string"},
+            "description": "What the box can reach now in addition; groups as their hosts."}}}),
     .flags = TOOL_HOST,
     .run = request_network_run,
 };

@@ -255,73 +255,64 @@ const struct tool TOOL_SEARCH_FILES = {
                " out. Prefer it to grep and rg in the shell: it is as fast, and its output is"
                " bounded.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["pattern"],
-        "properties": {
-            "pattern": {"type": "string", "minLength": 1, "maxLength": 8192,
-                        "description": "Regular expression; a match lies within one line, ^ and $ are its ends."},
-            "path": {"type": "string", "minLength": 1, "maxLength": 4096,
-                     "description": "Folder or file to search (default: the workspace)."},
-            "glob": {"description": "Only files whose name or path matches, such as *.py, src/**/*.{ts,tsx}; with ! in front: not those. A list: the last that matches counts.",
-                     "anyOf": [{"type": "string", "minLength": 1, "maxLength": 2048},
-                               {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 2048}}]},
-            "literal": {"type": "boolean",
-                "description": "Take the pattern as text: no character has a meaning."},
-            "ignore_case": {"type": "boolean",
-                "description": "Let capital and small letters match each other (default false)."},
-            "context": {"type": "integer", "minimum": 0, "maximum": 20,
-                "description": "Lines to show before and after each match (default 0)."},
-            "max_matches": {"type": "integer", "minimum": 1, "maximum": 10000,
-                "description": "Matching lines to return (default 200); all are counted."},
-            "max_files": {"type": "integer", "minimum": 1, "maximum": 10000,
-                "description": "Files to return (default 100)."},
-            "hidden": {"type": "boolean",
-                "description": "Search files whose names begin with a dot (default true)."},
-            "ignored": {"type": "boolean", "description": "Search also what .gitignore and .ignore files name (default false)."}
-        }
-    }),
-    .output = SCHEMA({
-        "type": "object",
+        "type": "object", "additionalProperties": false, "required": ["pattern"], "properties": {
+        "pattern": {"type": "string", "minLength": 1, "maxLength": 8192,
+            "description": "Regular expression; matches within a line, ^ and $ are its ends."},
+        "path": {"type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "Folder or file to search (default: the workspace)."},
+        "glob": {
+            "description": "Names or paths, as *.py, src/**/*.{ts,tsx}; ! excludes; last wins.",
+            "anyOf": [{"type": "string", "minLength": 1, "maxLength": 2048},
+                {"type": "array", "maxItems": 64,
+                    "items": {"type": "string", "minLength": 1, "maxLength": 2048}}]},
+        "literal": {"type": "boolean", "description": "Match the pattern as plain text."},
+        "ignore_case": {
+            "type": "boolean", "description": "Ignore the case of letters (default false)."},
+        "context": {"type": "integer", "minimum": 0, "maximum": 20,
+            "description": "Lines to show before and after each match (default 0)."},
+        "max_matches": {"type": "integer", "minimum": 1, "maximum": 10000,
+            "description": "Matching lines to return (default 200); all are counted."},
+        "max_files": {"type": "integer", "minimum": 1, "maximum": 10000,
+            "description": "Files to return (default 100)."},
+        "hidden": {"type": "boolean",
+            "description": "Search files whose names begin with a dot (default true)."},
+        "ignored": {"type": "boolean",
+            "description": "Also search what .gitignore and .ignore name (default false)."}}}),
+    .output = SCHEMA({"type": "object",
         "required": ["files", "matches", "files_matched", "files_searched", "binary_skipped",
-            "unreadable", "partly_searched", "truncated"],
-        "properties": {
-            "files": {"type": "array", "description": "Sorted by path.", "items": {
-                "type": "object",
-                "required": ["path", "count", "matches"],
-                "properties": {
+            "unreadable", "partly_searched", "truncated"], "properties": {
+        "files": {"type": "array", "description": "Sorted by path.", "items": {
+                "type": "object", "required": ["path", "count", "matches"], "properties": {
                     "path": {"type": "string"},
-                    "path_base64": {"type": "string", "description": "If the path is not UTF-8: its bytes; path is then quoted as in C."},
+                    "path_base64": {"type": "string",
+                        "description": "Its bytes, if not UTF-8; path is then quoted."},
                     "count": {"type": "integer",
                         "description": "Matching lines in this file, also those not returned."},
                     "matches": {"type": "array", "items": {
-                        "type": "object",
-                        "required": ["line", "column", "text", "before", "after"],
-                        "properties": {
-                            "line": {"type": "integer"},
-                            "column": {"type": "integer",
-                                "description": "Of the first match in the line: in bytes, from 1."},
-                            "text": {"type": "string"},
-                            "cut": {"type": "object", "description": "If text is only a part of a long line: the byte it begins at, and the line's length.",
-                                    "properties": {"from": {"type": "integer"}, "of": {"type": "integer"}}},
-                            "before": {"type": "array", "items": {"type": "string"}},
-                            "after": {"type": "array", "items": {"type": "string"}}
-                        }
-                    }}
-                }
-            }},
-            "matches": {"type": "integer", "description": "All matching lines."},
-            "files_matched": {"type": "integer"},
-            "files_searched": {"type": "integer"},
-            "binary_skipped": {"type": "integer",
-                "description": "Files that were left at a NUL byte."},
-            "unreadable": {"type": "integer",
-                "description": "Files and folders that could not be read."},
-            "partly_searched": {"type": "integer", "description": "Files over 1 GB, of which only the beginning was searched, and files with lines over 8 MB, which were searched in pieces."},
-            "truncated": {"type": "boolean",
-                "description": "Not all matches and files are in the list."}
-        }
-    }),
+                            "type": "object",
+                            "required": ["line", "column", "text", "before", "after"],
+                            "properties": {
+                                "line": {"type": "integer"},
+                                "column": {"type": "integer",
+                                    "description": "Of the first match, in bytes from 1."},
+                                "text": {"type": "string"},
+                                "cut": {"type": "object",
+                                    "description": "Part of a long line: first byte, line length.",
+                                    "properties": {
+                                        "from": {"type": "integer"},
+                                        "of": {"type": "integer"}}},
+                                "before": {"type": "array", "items": {"type": "string"}},
+                                "after": {"type": "array", "items": {"type": "string"}}}}}}}},
+        "matches": {"type": "integer", "description": "All matching lines."},
+        "files_matched": {"type": "integer"},
+        "files_searched": {"type": "integer"},
+        "binary_skipped": {"type": "integer", "description": "Files that were left at a NUL byte."},
+        "unreadable": {
+            "type": "integer", "description": "Files and folders that could not be read."},
+        "partly_searched": {"type": "integer",
+            "description": "Files over 1 GB (start only) or with lines over 8 MB (in pieces)."},
+        "truncated": {
+            "type": "boolean", "description": "Not all matches and files are in the list."}}}),
     .flags = TOOL_READS | TOOL_CACHED,
     .run = search_files_run,
     .view = &(const struct tool_view){

@@ -11,7 +11,6 @@
 #include "git_transfer.h"
 #include "io.h"
 #include "relpath.h"
-#include "tool_apply.h"
 #include "banned.h"
 
 #define REPOSITORIES_MAX 64u

@@ -1,7 +1,5 @@
-/*
- * What a call returns: the result as an object; untrusted bytes as text and JSON; names of files and
- * numbered lines; and the results of commands as JSON.
- */
+/* What a call returns: the result as an object; untrusted bytes as text and JSON; names of files
+ * and numbered lines; and the results of commands as JSON. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -67,7 +67,7 @@ static int write_file_run(struct tool_call *c, struct error *err)
                                          : "replaced",
                                 "bytes", (json_int_t)n, "lines", (json_int_t)lines, "size",
                                 (json_int_t)size, "executable", (mode & 0111) != 0);
-    return c->result->data ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int write_file_view_result(const json_t *data, struct buf *b)
@@ -82,36 +82,28 @@ static int write_file_view_result(const json_t *data, struct buf *b)
 const struct tool TOOL_WRITE_FILE = {
     .name = "write_file",
     .title = "Write a file",
-    .summary = "Writes a whole file in one step: whoever reads it sees the old content or the new."
-               " Missing folders are made; a file that is there keeps its mode. To change a part"
-               " of a file, edit_file is better.",
+    .summary = "Writes a whole file atomically. Creates missing folders; an existing file keeps"
+               " its mode. To change a part of a file, use edit_file.",
     .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["path"],
-        "properties": {
-            "path": {"type": "string", "minLength": 1, "maxLength": 4095,
-                     "description": "Relative to the workspace, or absolute in the box."},
-            "content": {"type": "string", "description": "The text of the file."},
-            "content_base64": {"type": "string",
-                "description": "Instead of content: bytes of any kind."},
-            "append": {"type": "boolean", "description": "Add to the end of the file instead of replacing it. Default: false."},
-            "executable": {"type": "boolean",
-                "description": "Make it executable. Default: as it is; a new file is not."}
-        }
-    }),
+        "type": "object", "additionalProperties": false, "required": ["path"], "properties": {
+        "path": {"type": "string", "minLength": 1, "maxLength": 4095,
+            "description": "Relative to the workspace, or absolute in the box."},
+        "content": {"type": "string", "description": "The text of the file."},
+        "content_base64": {
+            "type": "string", "description": "Instead of content: bytes of any kind."},
+        "append": {"type": "boolean",
+            "description": "Append to the file instead of replacing it. Default: false."},
+        "executable": {"type": "boolean",
+            "description": "Make it executable. Default: unchanged; a new file is not."}}}),
     .output = SCHEMA({
-        "type": "object",
-        "required": ["path", "action", "bytes", "lines", "size", "executable"],
+        "type": "object", "required": ["path", "action", "bytes", "lines", "size", "executable"],
         "properties": {
-            "path": {"type": "string"},
-            "action": {"enum": ["created", "replaced", "appended"]},
-            "bytes": {"type": "integer", "description": "How many were written."},
-            "lines": {"type": "integer", "description": "How many lines these are."},
-            "size": {"type": "integer", "description": "Of the file, in bytes, now."},
-            "executable": {"type": "boolean"}
-        }
-    }),
+        "path": {"type": "string"},
+        "action": {"enum": ["created", "replaced", "appended"]},
+        "bytes": {"type": "integer", "description": "How many were written."},
+        "lines": {"type": "integer", "description": "How many lines these are."},
+        "size": {"type": "integer", "description": "Of the file, in bytes, now."},
+        "executable": {"type": "boolean"}}}),
     .flags = TOOL_CHANGES,
     .run = write_file_run,
     .view = &(const struct tool_view){

@@ -11,7 +11,7 @@
 #include "history.h"
 #include "session.h"
 #include "model_choice.h"
-#include "tool_apply.h"
+#include "git_box.h"
 
 struct agent;
 

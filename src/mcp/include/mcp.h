@@ -25,8 +25,8 @@ struct mcp_options {
     struct tool_session *session; /* borrowed, as is all else here */
     bool open_world;              /* code in the box may reach other machines */
     const char *instructions;     /* what the client's model should know; or NULL */
-    /* Sends a message (or a batch of them) to the client; one thread at a time. 0, or -ENOBUFS if it
-     * is longer than can be sent. */
+    /* Sends a message (or a batch of them) to the client; one thread at a time. 0, or -ENOBUFS if
+     * it is longer than can be sent. */
     int (*send)(void *data, const json_t *message);
     void *data;
 };

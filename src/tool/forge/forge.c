@@ -24,8 +24,8 @@
 #define TIMEOUT_MS 60000
 #define PATH_ROOM  (8u << 10)
 
-/* GitHub: docs.github.com/rest/pulls; GitLab: docs.gitlab.com/api/merge_requests; Gitea and Forgejo:
- * their /api/swagger. */
+/* GitHub: docs.github.com/rest/pulls; GitLab: docs.gitlab.com/api/merge_requests; Gitea and
+ * Forgejo: their /api/swagger. */
 static const struct forge_kind GITHUB = {
     .name = "github",
     .noun = "pull request",

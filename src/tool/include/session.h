@@ -79,8 +79,8 @@ extern int (*tool_servers_add)(struct tool_session *s, struct config *config, st
 /* The tools in the person's folder and in the workspace, see own_tools.c; NULL without memory. */
 struct tool_source *own_tools_new(void);
 
-/* Gives the session the person's own tools and those of the configured MCP servers. Takes the configuration over, also on
- * failure. */
+/* Gives the session the person's own tools and those of the configured MCP servers. Takes the
+ * configuration over, also on failure. */
 int tool_sources_add(struct tool_session *s, struct config *config, struct error *err);
 
 /*

@@ -380,63 +380,53 @@ const struct tool TOOL_RUN_TESTS = {
                " builds what must be built; `path` and `filter` select tests. Or give `command`:"
                " the report option of its runner is added for you. Prefer this over running tests"
                " with bash.",
-    .input = SCHEMA({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "command": {"type": "string", "minLength": 1, "maxLength": 65536,
-                "description": "The shell command that runs the tests, such as `pytest -q tests/test_a.py`. Do not pipe its output."},
-            "path": {"type": "string", "minLength": 1, "maxLength": 4096,
-                "description": "Without command: run only this file, folder or package."},
-            "filter": {"type": "string", "minLength": 1, "maxLength": 4096,
-                "description": "Without command: run only tests whose name matches, in the runner's own syntax."},
-            "framework": {"enum": ["pytest", "unittest", "ctest", "meson", "make", "cargo", "nextest", "go", "npm", "jest",
-                "vitest", "mocha", "node", "bun", "deno", "phpunit", "prove", "maven", "gradle", "tap", "junit", "exit_code"],
-                "description": "Which runner to use, or what the command is. exit_code: the command has no report, its exit code is the result of one test."},
-            "report": {"type": "string", "minLength": 1, "maxLength": 4096,
-                "description": "With command: where it writes its report (JUnit XML, TAP or JSON): a file, a folder or a pattern such as `out/**/*.xml`."},
-            "cwd": {"type": "string", "minLength": 1, "maxLength": 4096,
-                "description": "The project's folder, relative to the workspace; by default the workspace itself."},
-            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
-                "description": "Seconds after which the run is ended; by default the box's limit."}
-        },
-        "dependentRequired": {"report": ["command"]}
-    }),
-    .output = SCHEMA({
-        "type": "object",
+    .input = SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "command": {"type": "string", "minLength": 1, "maxLength": 65536,
+            "description": "Shell command that runs the tests; do not pipe its output."},
+        "path": {"type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "Without command: run only this file, folder or package."},
+        "filter": {"type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "Without command: only tests whose name matches (runner's syntax)."},
+        "framework": {
+            "enum": ["pytest", "unittest", "ctest", "meson", "make", "cargo", "nextest", "go",
+                "npm", "jest", "vitest", "mocha", "node", "bun", "deno", "phpunit", "prove",
+                "maven", "gradle", "tap", "junit", "exit_code"],
+            "description": "Runner to use. exit_code: no report, the exit code is the result."},
+        "report": {"type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "With command: its report (JUnit XML, TAP, JSON); may be a pattern."},
+        "cwd": {"type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "The project's folder (default: the workspace)."},
+        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
+            "description": "Seconds until the run is ended (default: the box's limit)."}},
+        "dependentRequired": {"report": ["command"]}}),
+    .output = SCHEMA({"type": "object",
         "required": ["passed", "failed", "errors", "skipped", "duration", "tests", "framework",
-            "command", "exit_code",
-            "timed_out", "report", "output", "truncated"],
-        "properties": {
-            "passed": {"type": "integer"},
-            "failed": {"type": "integer"},
-            "errors": {"type": "integer", "description": "Tests, or parts of the run, that broke."},
-            "skipped": {"type": "integer"},
-            "duration": {"type": "number", "description": "Seconds."},
-            "tests": {"type": "array", "description": "Those that failed first.", "items": {
-                "type": "object",
-                "required": ["name", "outcome", "message", "file", "line"],
+            "command", "exit_code", "timed_out", "report", "output", "truncated"], "properties": {
+        "passed": {"type": "integer"},
+        "failed": {"type": "integer"},
+        "errors": {"type": "integer",
+            "description": "Tests, or parts of the run, that ended with an error."},
+        "skipped": {"type": "integer"},
+        "duration": {"type": "number", "description": "Seconds."},
+        "tests": {"type": "array", "description": "Those that failed first.", "items": {
+                "type": "object", "required": ["name", "outcome", "message", "file", "line"],
                 "properties": {
                     "name": {"type": "string"},
                     "outcome": {"enum": ["passed", "failed", "error", "skipped"]},
                     "message": {"type": ["string", "null"]},
                     "file": {"type": ["string", "null"]},
-                    "line": {"type": ["integer", "null"]}
-                }
-            }},
-            "framework": {"type": "string"},
-            "command": {"type": "string"},
-            "exit_code": {"type": "integer"},
-            "timed_out": {"type": "boolean"},
-            "report": {"enum": ["junit", "json", "tap", "text", "exit code"],
-                "description": "Where the results are from."},
-            "output": {"type": "string", "description": "The end of what the run printed."},
-            "truncated": {"type": "boolean", "description": "Tests or output were left out."},
-            "why": {"type": "string", "description": "What the framework was recognised by."},
-            "alternatives": {"type": "array",
-                "description": "What else was recognised.", "items": {"type": "object"}}
-        }
-    }),
+                    "line": {"type": ["integer", "null"]}}}},
+        "framework": {"type": "string"},
+        "command": {"type": "string"},
+        "exit_code": {"type": "integer"},
+        "timed_out": {"type": "boolean"},
+        "report": {"enum": ["junit", "json", "tap", "text", "exit code"],
+            "description": "Where the results are from."},
+        "output": {"type": "string", "description": "The end of what the run printed."},
+        "truncated": {"type": "boolean", "description": "Tests or output were left out."},
+        "why": {"type": "string", "description": "What the framework was recognised by."},
+        "alternatives": {"type": "array", "description": "What else was recognised.", "items": {
+                "type": "object"}}}}),
     .flags = TOOL_RUNS,
     .run = run_tests_run,
     .view = &(const struct tool_view){

@@ -20,7 +20,7 @@
 
 #define TESTS_REPORTS_MAX 12
 #define TESTS_CHOICES_MAX 12
-#define TESTS_OUTPUT      "output" /* the file in the run's folder that gets what a command prints */
+#define TESTS_OUTPUT      "output" /* file in the run's folder: the output */
 
 enum tests_need {
     TESTS_REQUIRED, /* a runner in the command was told to write it */
