@@ -12,11 +12,6 @@ void rpc_reader_free(struct rpc_reader *r)
     buf_free(&r->in);
 }
 
-bool rpc_reader_inside(const struct rpc_reader *r)
-{
-    return r->lost || (r->in.len > 0 && !r->whole);
-}
-
 int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line *ret)
 {
     if (r->whole)

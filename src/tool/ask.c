@@ -122,16 +122,6 @@ int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error 
     return 0;
 }
 
-/* The stream ended without an answer. Where the box has ended too, another request says why. */
-static int ask_unanswered(struct ask *a, struct error *err)
-{
-    _cleanup_buf_ struct buf ping = BUF_INIT(64);
-    _cleanup_fd_ int fd = -1;
-    wire_end(&ping, wire_begin(&ping, WIRE_PING));
-    int r = box_connect(a->box, &ping, &fd, err);
-    return r < 0 ? r : error_set(err, EPIPE, "the box ended the call without an answer");
-}
-
 int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
 {
     int r;
@@ -140,8 +130,14 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
         if (r < 0)
             return r;
         ssize_t n = wire_fill(&a->in);
-        if (n <= 0 && n != -EAGAIN)
-            return ask_unanswered(a, err);
+        if (n > 0 || n == -EAGAIN)
+            continue;
+        /* The stream ended without an answer. If the box has ended too, another request says why. */
+        _cleanup_buf_ struct buf ping = BUF_INIT(64);
+        _cleanup_fd_ int fd = -1;
+        wire_end(&ping, wire_begin(&ping, WIRE_PING));
+        r = box_connect(a->box, &ping, &fd, err);
+        return r < 0 ? r : error_set(err, EPIPE, "the box ended the call without an answer");
     }
     if (r < 0)
         return error_set(err, EPROTO, "the box sent a malformed answer");

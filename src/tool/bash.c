@@ -275,32 +275,6 @@ static void foreground_tick(void *data)
     ticker_tick(&f->ticker, &f->output.kept);
 }
 
-/* The notes of the guest, and those that only the host can make: a program that the host has, and
- * connections that the network policy refused. */
-static void foreground_notes(const struct tool_call *c, const struct foreground *f,
-                             const struct box_result *r, struct buf *notes)
-{
-    bool askable = tool_session_host(c->session) != NULL;
-    char missing[1024];
-    if (r->notes)
-        text_append(notes, r->notes, strlen(r->notes));
-    if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
-        buf_printf(notes, "%s%s", notes->len ? "\n" : "", missing);
-    for (size_t i = 0; i < r->n_refused; i++) {
-        const char *target = r->refused[i].target;
-        buf_printf(notes, "%sthe network refused %s: ", notes->len ? "\n" : "", target);
-        if (r->refused[i].is_private)
-            buf_append_str(notes, "the host is allowed, but its address is a private or local one");
-        else if (askable)
-            buf_printf(notes,
-                       "this host is not allowed; ask for it with request_network, or the"
-                       " user types /net allow:%s",
-                       target);
-        else
-            buf_append_str(notes, "this host is not allowed from this box");
-    }
-}
-
 static int foreground_answer(struct tool_call *c, const struct foreground *f,
                              const struct box_result *r, struct error *err)
 {
@@ -317,7 +291,27 @@ static int foreground_answer(struct tool_call *c, const struct foreground *f,
     bash_set_end(data, &end, false);
     data_set(data, "duration_ms", json_integer(r->duration_ns / NS_PER_MS));
     data_set(data, "cwd", string_or_null(r->cwd));
-    foreground_notes(c, f, r, &notes);
+
+    /* The notes of the guest, and those that only the host can make: a program that the host has,
+     * and connections that the network policy refused. */
+    char missing[1024];
+    if (r->notes)
+        text_append(&notes, r->notes, strlen(r->notes));
+    if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
+        buf_printf(&notes, "%s%s", notes.len ? "\n" : "", missing);
+    for (size_t i = 0; i < r->n_refused; i++) {
+        const char *target = r->refused[i].target;
+        buf_printf(&notes, "%sthe network refused %s: ", notes.len ? "\n" : "", target);
+        if (r->refused[i].is_private)
+            buf_append_str(&notes, "the host is allowed, but its address is private or local");
+        else if (tool_session_host(c->session))
+            buf_printf(&notes,
+                       "this host is not allowed; ask for it with request_network, or the"
+                       " user types /net allow:%s",
+                       target);
+        else
+            buf_append_str(&notes, "this host is not allowed from this box");
+    }
     if (notes.len) {
         buf_end_line(text);
         buf_printf(text, "[%.*s]\n", (int)notes.len, (const char *)notes.data);

@@ -105,10 +105,11 @@ const struct tool TOOL_CREATE_PR = {
     .name = "create_pr",
     .title = "Open a pull request",
     .summary = "Opens a pull request (on GitLab: a merge request) for a branch of the box's"
-               " repository, on the forge of the user's remote (GitHub, GitLab, Gitea, Forgejo),"
-               " with the user's credentials. Pushes the branch first if the remote does not have"
-               " it, by the rules of git_push. If the branch has an open one already, its URL is"
-               " returned. The user sees the commits and the text and confirms once.",
+               " repository. It is opened on the forge of the user's remote (GitHub, GitLab,"
+               " Gitea, Forgejo) with the user's credentials. Pushes the branch first if the"
+               " remote does not have it, by the rules of git_push. If the branch has an open one"
+               " already, its URL is returned. The user sees the commits and the text and"
+               " confirms once.",
     .input = SCHEMA({"type": "object", "additionalProperties": false, "required": ["title", "body"],
         "properties": {
         "title": {"type": "string", "minLength": 1, "maxLength": 250, "description": "One line."},

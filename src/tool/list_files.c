@@ -31,42 +31,6 @@ struct listing {
     uint64_t unwritten; /* entries without a line */
 };
 
-static json_t *list_entry_json(const struct listing *t, const struct list_entry *e)
-{
-    json_t *o = json_object();
-    int bad = file_name_set(o, "path", t->prefix, e->path.data, e->path.size);
-    bad |= data_set(o, "type",
-                    json_string(e->type == 'f'   ? "file"
-                                : e->type == 'd' ? "folder"
-                                : e->type == 'l' ? "link"
-                                                 : "other"));
-    if (S_ISREG(e->mode)) {
-        bad |= data_set(o, "size", json_integer((json_int_t)e->size));
-        bad |= data_set(o, "executable", json_boolean(e->mode & 0111));
-    }
-    if (e->has_target)
-        bad |= file_name_set(o, "target", "", e->target.data, e->target.size);
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static void list_put_size(struct buf *b, const struct list_entry *e)
-{
-    static const char units[] = "BKMGTP";
-    double size = (double)e->size;
-    size_t unit = 0;
-    for (; size >= 1023.5 && unit + 2 < sizeof units; unit++)
-        size /= 1024;
-    if (!S_ISREG(e->mode))
-        buf_append_str(b, "       ");
-    else if (unit == 0)
-        buf_printf(b, "%5" PRIu64 "B ", e->size);
-    else
-        buf_printf(b, "%5.*f%c ", size < 9.95 ? 1 : 0, size, units[unit]);
-}
-
 /* In a tree the folders on the way have lines of their own, which a glob may have left out. Writes
  * those that the last line did not have; returns where the entry's own name begins, and its
  * depth. */
@@ -96,6 +60,7 @@ static size_t list_put_folders(struct listing *t, const struct wire_field *path,
 
 static void list_put_entry(struct listing *t, const struct list_entry *e)
 {
+    static const char units[] = "BKMGTP";
     struct buf *b = t->out;
     size_t at = 0, depth = 0;
     /* Quoting makes four bytes of one. */
@@ -105,8 +70,16 @@ static void list_put_entry(struct listing *t, const struct list_entry *e)
     }
     if (t->tree)
         at = list_put_folders(t, &e->path, &depth);
-    if (t->sizes)
-        list_put_size(b, e);
+    double size = (double)e->size;
+    size_t unit = 0;
+    for (; size >= 1023.5 && unit + 2 < sizeof units; unit++)
+        size /= 1024;
+    if (t->sizes && !S_ISREG(e->mode))
+        buf_append_str(b, "       ");
+    else if (t->sizes && unit == 0)
+        buf_printf(b, "%5" PRIu64 "B ", e->size);
+    else if (t->sizes)
+        buf_printf(b, "%5.*f%c ", size < 9.95 ? 1 : 0, size, units[unit]);
     buf_printf(b, "%*s", (int)(2 * depth), "");
     file_name_append(b, t->tree ? "" : t->prefix, e->path.data + at, e->path.size - at);
     if (e->type == 'l') {
@@ -131,7 +104,20 @@ static int list_take_entry(void *data, const struct wire_frame *f)
     e.mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
     e.size = wire_find_u64(f, WIRE_K_SIZE, 0);
     e.has_target = wire_find(f, WIRE_K_TARGET, &e.target);
-    if (json_array_append_new(t->entries, list_entry_json(t, &e)) < 0)
+    json_t *o = json_object();
+    int bad = file_name_set(o, "path", t->prefix, e.path.data, e.path.size);
+    bad |= data_set(o, "type",
+                    json_string(e.type == 'f'   ? "file"
+                                : e.type == 'd' ? "folder"
+                                : e.type == 'l' ? "link"
+                                                : "other"));
+    if (S_ISREG(e.mode)) {
+        bad |= data_set(o, "size", json_integer((json_int_t)e.size));
+        bad |= data_set(o, "executable", json_boolean(e.mode & 0111));
+    }
+    if (e.has_target)
+        bad |= file_name_set(o, "target", "", e.target.data, e.target.size);
+    if (json_array_append_new(t->entries, o) < 0 || bad)
         return -ENOMEM;
     list_put_entry(t, &e);
     return 0;

@@ -325,30 +325,6 @@ static int own_keep(struct own_source *s, bool persons, const char *name, struct
     return 0;
 }
 
-static int own_check_program(struct tool_session *session, const struct own_tool *t,
-                             struct error *err)
-{
-    struct error why = {0};
-    struct stat st = {0};
-    unsigned mode = 0;
-    _cleanup_fd_ int fd = -1;
-    const char *path = t->persons ? t->original : t->program;
-    int r = t->persons ? ownfile_open(path, &fd, &st, &why)
-                       : guestfile_mode(session, path, &mode, &why);
-    if (r == -ENOENT)
-        return error_set(err, ENOENT, "its executable %s is missing", path);
-    if (r == 0 && st.st_size > PROGRAM_MAX)
-        r = error_set(&why, EFBIG,
-                      "%s is larger than %u bytes: too large to be copied into the box", path,
-                      PROGRAM_MAX);
-    if (r < 0)
-        return error_set(err, -r, "its executable: %.900s", why.text);
-    return (mode | st.st_mode) & 0111
-               ? 0
-               : error_set(err, EACCES, "its executable is not executable; run `chmod +x %s`",
-                           t->persons ? path : path + strlen("/workspace/"));
-}
-
 /* The tool of that name in the person's folder or the workspace's; NULL if there is no manifest. */
 static int own_load(struct own_source *s, struct tool_session *session, bool persons,
                     const char *name, struct own_tool **ret, struct error *err)
@@ -368,10 +344,29 @@ static int own_load(struct own_source *s, struct tool_session *session, bool per
     }
     if (r == 0)
         r = own_keep(s, persons, name, &text, &t, &why);
-    if (r == 0)
-        r = own_check_program(session, t, &why);
     if (r < 0)
         return error_set(err, -r, "the tool in %s: %.900s", path, why.text);
+
+    struct stat st = {0};
+    unsigned mode = 0;
+    _cleanup_fd_ int fd = -1;
+    const char *program = persons ? t->original : t->program;
+    r = persons ? ownfile_open(program, &fd, &st, &why)
+                : guestfile_mode(session, program, &mode, &why);
+    if (r == -ENOENT)
+        return error_set(err, ENOENT, "the tool in %s: its executable %s is missing", path,
+                         program);
+    if (r < 0)
+        return error_set(err, -r, "the tool in %s: its executable: %.800s", path, why.text);
+    if (st.st_size > PROGRAM_MAX)
+        return error_set(err, EFBIG,
+                         "the tool in %s: its executable: %s is larger than %u bytes: too large to"
+                         " be copied into the box",
+                         path, program, PROGRAM_MAX);
+    if (!((mode | st.st_mode) & 0111))
+        return error_set(err, EACCES,
+                         "the tool in %s: its executable is not executable; run `chmod +x %s`",
+                         path, persons ? program : program + strlen("/workspace/"));
     *ret = t;
     return 0;
 }
@@ -421,45 +416,6 @@ static int manifests_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int manifests_list_persons(const char *folder, struct manifests *m, struct error *err)
-{
-    int fd = -1;
-    int r = ownfile_open_folder(folder, &fd, err);
-    if (r < 0)
-        return r;
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return error_errno(err, errno, "cannot list %s", folder);
-    }
-    for (struct dirent *e; (e = readdir(dir));)
-        manifests_add(m, e->d_name);
-    closedir(dir);
-    qsort(m->names, m->count, sizeof m->names[0], manifests_compare);
-    return 0;
-}
-
-/* Why a manifest of that name is no tool, whatever it says; or 0. */
-static int own_refuse_name(const char *folder, const char *name, bool hidden, struct error *err)
-{
-    _cleanup_free_ char *clean = foreign_text(name, strlen(name), TOOL_TITLE_MAX);
-    if (!own_name_valid(name))
-        return error_set(
-            err, EINVAL,
-            "%s/%s.json: a tool is named with a-z, 0-9, _ and -, begins with a letter and has at"
-            " most %d",
-            folder, clean ? clean : "?", NAME_BYTES_MAX);
-    if (tool_builtin(name))
-        return error_set(err, EEXIST,
-                         "%s/%s.json: the tool '%s' is built in; give yours another name", folder,
-                         name, name);
-    if (hidden)
-        return error_set(err, EEXIST,
-                         "the workspace's %s/%s.json is not used: you have a tool of that name",
-                         folder, name);
-    return 0;
-}
-
 static void own_list(struct tool_source *source, struct tool_session *session,
                      void (*each)(void *data, const struct tool *t),
                      void (*trouble)(void *data, const char *text), void *data)
@@ -468,7 +424,15 @@ static void own_list(struct tool_source *source, struct tool_session *session,
     _cleanup_(manifests_free) struct manifests persons = {0}, workspace = {0};
     const struct manifests *const both[] = {&persons, &workspace};
     struct error err = {0};
-    int r = s->folder ? manifests_list_persons(s->folder, &persons, &err) : 0;
+    int fd = -1, r = s->folder ? ownfile_open_folder(s->folder, &fd, &err) : -ENOENT;
+    DIR *dir = r == 0 ? fdopendir(fd) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        manifests_add(&persons, e->d_name);
+    if (dir)
+        closedir(dir);
+    else
+        cleanup_close(&fd);
+    qsort(persons.names, persons.count, sizeof persons.names[0], manifests_compare);
     if (r < 0 && r != -ENOENT && r != -ENOTDIR)
         trouble(data, err.text);
     r = guestfile_list(session, FOLDER, manifests_add, &workspace, &err);
@@ -484,9 +448,25 @@ static void own_list(struct tool_source *source, struct tool_session *session,
             bool hidden = false;
             for (size_t n = 0; m == &workspace && n < persons.count; n++)
                 hidden |= strcmp(persons.names[n], m->names[i]) == 0;
-            r = own_refuse_name(folder, m->names[i], hidden, &err);
-            if (r == 0)
-                r = own_load(s, session, m == &persons, m->names[i], &t, &err);
+            const char *name = m->names[i];
+            if (!own_name_valid(name)) {
+                _cleanup_free_ char *clean = foreign_text(name, strlen(name), TOOL_TITLE_MAX);
+                r = error_set(&err, EINVAL,
+                              "%s/%s.json: a tool is named with a-z, 0-9, _ and -, begins with a"
+                              " letter and has at most %d",
+                              folder, clean ? clean : "?", NAME_BYTES_MAX);
+            } else if (tool_builtin(name)) {
+                r = error_set(&err, EEXIST,
+                              "%s/%s.json: the tool '%s' is built in; give yours another name",
+                              folder, name, name);
+            } else if (hidden) {
+                r = error_set(&err, EEXIST,
+                              "the workspace's %s/%s.json is not used: you have a tool of that"
+                              " name",
+                              folder, name);
+            } else {
+                r = own_load(s, session, m == &persons, name, &t, &err);
+            }
             if (r < 0)
                 trouble(data, err.text);
             else if (t)

@@ -19,16 +19,6 @@
 #define HEX_MAX       (8u << 10)  /* bytes in a hex dump; five times as much text */
 #define IMAGE_MAX     (5u << 20)
 
-/* Are these bytes text? What is cut off at both ends of a range does not count. */
-static bool bytes_are_text(const uint8_t *s, size_t n)
-{
-    size_t start = utf8_cut_start(s, n), end = utf8_cut_end(s + start, n - start);
-    for (size_t i = 0; i < n; i++)
-        if (s[i] < 0x20 && !strchr("\t\n\r\f\b\033", s[i] ? s[i] : 1))
-            return false;
-    return utf8_valid(s + start, n - start - end);
-}
-
 /* 16 bytes a line with their offsets. */
 static void hexdump_append(struct buf *out, const uint8_t *data, size_t n, uint64_t offset)
 {
@@ -63,7 +53,13 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     if (ask_collect(&a, &content, &result, err) < 0)
         return file_hint(err, false);
 
-    bool text = bytes_are_text(content.data, content.len);
+    /* A character that is cut off at either end of the range does not make it binary. */
+    size_t skip = utf8_cut_start(content.data, content.len);
+    size_t cut = utf8_cut_end(content.data + skip, content.len - skip);
+    bool text = utf8_valid(content.data + skip, content.len - skip - cut);
+    for (size_t i = 0; text && i < content.len; i++)
+        text = content.data[i] >= 0x20 ||
+               (content.data[i] && strchr("\t\n\r\f\b\033", content.data[i]));
     size_t n = text || content.len < HEX_MAX ? content.len : HEX_MAX;
     uint64_t next = offset + n, size = wire_find_u64(&result, WIRE_K_SIZE, 0);
     if (text)

@@ -17,36 +17,6 @@
 #define TEXT_MAX   (32u << 10)
 #define REASON_MAX 500
 
-/* "allow:A,B,…" of the input. */
-static int request_join_hosts(const struct tool_call *c, struct buf *out, struct error *err)
-{
-    size_t i;
-    json_t *host;
-    buf_append_str(out, "allow:");
-    json_array_foreach(json_object_get(c->input, "hosts"), i, host)
-    {
-        const char *text = json_string_value(host);
-        if (strpbrk(text, ", \t\r\n") || strlen(text) != json_string_length(host))
-            return error_set(err, EINVAL,
-                             "hosts: '%.100s' is not a host like example.org:443 or a group", text);
-        buf_printf(out, "%s%s", i ? "," : "", text);
-    }
-    return buf_cstr(out) ? 0 : error_set(err, ENOMEM, "no memory");
-}
-
-/* Whether the user allowed all of it in advance. */
-static bool request_is_allowed(const struct tool_host *h, const struct box_options *o)
-{
-    for (size_t i = 0; i < o->n_allow; i++) {
-        bool allowed = false;
-        for (size_t j = 0; j < h->n_nets && !allowed; j++)
-            allowed = net_allow_covers(h->nets[j], o->allow[i]);
-        if (!allowed)
-            return false;
-    }
-    return true;
-}
-
 static int request_confirm(struct tool_call *c, const struct box_options *o, struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(TEXT_MAX), option = BUF_INIT(TEXT_MAX);
@@ -69,46 +39,61 @@ static int request_confirm(struct tool_call *c, const struct box_options *o, str
                         err);
 }
 
-static int request_answer(struct tool_call *c, const struct box_spec *w, struct error *err)
-{
-    char note[BOX_SPEC_NOTE];
-    json_t *allowed = json_array();
-    buf_append_str(&c->result->text, "The box can now reach ");
-    for (size_t i = 0; i < w->box.n_allow + w->box.n_hosts; i++) {
-        bool host = i >= w->box.n_allow;
-        const char *entry = host ? w->box.hosts[i - w->box.n_allow] : w->box.allow[i];
-        if (!host && entry[0] == '@')
-            continue;
-        buf_printf(&c->result->text, "%s%s", json_array_size(allowed) ? ", " : "", entry);
-        json_array_append_new(allowed, json_string(entry));
-    }
-    buf_append_str(&c->result->text,
-                   " through the proxy of http_proxy and https_proxy, in every command that"
-                   " starts from now on.\n");
-    box_spec_note(w, note);
-    if (note[0])
-        buf_printf(&c->result->text, "Note: %s.\n", note);
-    c->result->data = json_pack("{s:o}", "allowed", allowed);
-    return 0;
-}
-
 static int request_network_run(struct tool_call *c, struct error *err)
 {
     const struct tool_host *h = tool_session_host(c->session);
     _cleanup_buf_ struct buf list = BUF_INIT(TEXT_MAX);
     _cleanup_box_spec_ struct box_spec w;
+    size_t i;
+    json_t *host;
     box_spec_init(&w, "");
-    int r = request_join_hosts(c, &list, err);
-    if (r == 0)
-        r = box_spec_set(&w, "net", buf_cstr(&list), err);
+    buf_append_str(&list, "allow:");
+    json_array_foreach(json_object_get(c->input, "hosts"), i, host)
+    {
+        const char *text = json_string_value(host);
+        if (strpbrk(text, ", \t\r\n") || strlen(text) != json_string_length(host))
+            return error_set(err, EINVAL,
+                             "hosts: '%.100s' is not a host like example.org:443 or a group", text);
+        buf_printf(&list, "%s%s", i ? "," : "", text);
+    }
+    if (!buf_cstr(&list))
+        return error_set(err, ENOMEM, "no memory");
+    int r = box_spec_set(&w, "net", buf_cstr(&list), err);
     w.box.workspace = h->workspace;
     if (r == 0)
         r = box_spec_resolve_groups(&w, err);
-    if (r == 0 && !request_is_allowed(h, &w.box))
+    /* What the user allowed in advance needs no confirmation. */
+    bool allowed = true;
+    for (i = 0; r == 0 && i < w.box.n_allow && allowed; i++) {
+        allowed = false;
+        for (size_t j = 0; j < h->n_nets && !allowed; j++)
+            allowed = net_allow_covers(h->nets[j], w.box.allow[i]);
+    }
+    if (r == 0 && !allowed)
         r = request_confirm(c, &w.box, err);
     if (r == 0)
         r = box_adjust(tool_session_box(c->session), &w.box, BOX_SET_NET_ADD, err);
-    return r < 0 ? r : request_answer(c, &w, err);
+    if (r < 0)
+        return r;
+    char note[BOX_SPEC_NOTE];
+    struct buf *said = &c->result->text;
+    json_t *reached = json_array();
+    buf_append_str(said, "The box can now reach ");
+    for (i = 0; i < w.box.n_allow + w.box.n_hosts; i++) {
+        bool is_host = i >= w.box.n_allow;
+        const char *entry = is_host ? w.box.hosts[i - w.box.n_allow] : w.box.allow[i];
+        if (!is_host && entry[0] == '@')
+            continue;
+        buf_printf(said, "%s%s", json_array_size(reached) ? ", " : "", entry);
+        json_array_append_new(reached, json_string(entry));
+    }
+    buf_append_str(said, " through the proxy of http_proxy and https_proxy, in every command that"
+                         " starts from now on.\n");
+    box_spec_note(&w, note);
+    if (note[0])
+        buf_printf(said, "Note: %s.\n", note);
+    c->result->data = json_pack("{s:o}", "allowed", reached);
+    return 0;
 }
 
 /* clang-format off */

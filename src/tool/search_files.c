@@ -21,31 +21,6 @@ struct search_answer {
     bool cut; /* paths that did not fit were left out */
 };
 
-static int search_take_match(struct search_answer *a, const struct wire_frame *f)
-{
-    struct wire_field field;
-    uint64_t size = wire_find_u64(f, WIRE_K_SIZE, 0), offset = wire_find_u64(f, WIRE_K_OFFSET, 0);
-    json_t *match = json_object(), *before = json_array(), *after = json_array();
-    int bad = data_set(match, "line", json_integer((json_int_t)wire_find_u64(f, WIRE_K_LINE, 0)));
-    bad |= data_set(match, "column", json_integer((json_int_t)wire_find_u64(f, WIRE_K_COLUMN, 0)));
-    for (size_t at = 0; wire_next(f, &at, &field);) {
-        json_t *list = field.key == WIRE_K_BEFORE  ? before
-                       : field.key == WIRE_K_AFTER ? after
-                                                   : NULL;
-        if (list)
-            bad |= json_array_append_new(list, text_json(field.data, field.size));
-        if (field.key == WIRE_K_TEXT)
-            bad |= data_set(match, "text", text_json(field.data, field.size));
-        if (field.key == WIRE_K_TEXT && field.size < size)
-            bad |= data_set(
-                match, "cut",
-                json_pack("{s:I, s:I}", "from", (json_int_t)offset, "of", (json_int_t)size));
-    }
-    bad |= data_set(match, "before", before);
-    bad |= data_set(match, "after", after);
-    return json_array_append_new(a->matches, match) < 0 || bad ? -ENOMEM : 0;
-}
-
 /* A file, or a match in the last one. */
 static int search_take_entry(void *data, const struct wire_frame *f)
 {
@@ -62,8 +37,34 @@ static int search_take_entry(void *data, const struct wire_frame *f)
     }
     if (a->cut)
         return 0;
-    if (!is_file)
-        return a->matches ? search_take_match(a, f) : -EPROTO;
+    if (!is_file) {
+        struct wire_field field;
+        uint64_t size = wire_find_u64(f, WIRE_K_SIZE, 0);
+        json_t *match = json_object(), *before = json_array(), *after = json_array();
+        int bad =
+            data_set(match, "line", json_integer((json_int_t)wire_find_u64(f, WIRE_K_LINE, 0)));
+        bad |=
+            data_set(match, "column", json_integer((json_int_t)wire_find_u64(f, WIRE_K_COLUMN, 0)));
+        for (size_t at = 0; wire_next(f, &at, &field);) {
+            json_t *list = field.key == WIRE_K_BEFORE  ? before
+                           : field.key == WIRE_K_AFTER ? after
+                                                       : NULL;
+            if (list)
+                bad |= json_array_append_new(list, text_json(field.data, field.size));
+            if (field.key == WIRE_K_TEXT)
+                bad |= data_set(match, "text", text_json(field.data, field.size));
+            if (field.key == WIRE_K_TEXT && field.size < size)
+                bad |= data_set(match, "cut",
+                                json_pack("{s:I, s:I}", "from",
+                                          (json_int_t)wire_find_u64(f, WIRE_K_OFFSET, 0), "of",
+                                          (json_int_t)size));
+        }
+        bad |= data_set(match, "before", before);
+        bad |= data_set(match, "after", after);
+        return !a->matches                                           ? (json_decref(match), -EPROTO)
+               : json_array_append_new(a->matches, match) < 0 || bad ? -ENOMEM
+                                                                     : 0;
+    }
     json_t *file = json_object();
     int bad = file_name_set(file, "path", a->prefix, path.data, path.size);
     bad |= data_set(file, "count", json_integer((json_int_t)wire_find_u64(f, WIRE_K_COUNT, 0)));

@@ -174,6 +174,6 @@ def test_attempts_side_by_side_push_nothing(user_person, model_server):
     model_server.script(by_answers([Reply(call("bash", command=COMMIT)), Reply(call("git_push")), Reply("Done.")]))
     env.hutch("ask", "--model", env.speak("anthropic"), "-w", env.workspace, "--attempts", "2", "--test", "true", "--allow-push", "fix it")
     said = json.dumps([r.body for r in model_server.requests])
-    assert "one of several attempts" in said
+    assert "one of several parallel attempts" in said
     assert set(user_person.remote_branches()) == {"refs/heads/main"}
     env.close()

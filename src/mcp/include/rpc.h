@@ -55,9 +55,6 @@ struct rpc_line {
  */
 int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line *ret);
 
-/* Is there the beginning of a line that has not ended? */
-bool rpc_reader_inside(const struct rpc_reader *r);
-
 /* One JSON value of the line. -EBADMSG (it is not JSON), -E2BIG (more values than RPC_VALUES_MAX)
  * or -ENOMEM, with the text set. Strings may hold NUL: see rpc_has_nul. */
 int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err);

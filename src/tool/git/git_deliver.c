@@ -114,20 +114,6 @@ static int index_prepare(const struct git_repo *host, const struct git_transfer 
     return 0;
 }
 
-/* Replaces the repository's index. */
-static int index_commit(struct index_update *i, struct error *err)
-{
-    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
-    int r = io_read_file(AT_FDCWD, i->made_path, &bytes);
-    if (r == 0)
-        r = io_write_all(i->lock, bytes.data, bytes.len);
-    if (r == 0 && rename(i->lock_path, i->index_path) < 0)
-        r = -errno;
-    if (r == 0)
-        close(TAKE_FD(i->lock)); /* the name is the index now */
-    return r < 0 ? error_errno(err, -r, "cannot replace the index") : 0;
-}
-
 /* --- the delivery --- */
 
 /* Where HEAD of the person's repository is. */
@@ -365,7 +351,18 @@ static int head_move(struct delivery *d, struct error *err)
         r = delivery_change_host(d, point, NULL, 0, err);
         r = r > 0 ? -EIO : r;
     }
-    return r == 0 ? index_commit(&index, err) : r;
+    if (r != 0)
+        return r;
+    /* Replace the repository's index. */
+    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
+    r = io_read_file(AT_FDCWD, index.made_path, &bytes);
+    if (r == 0)
+        r = io_write_all(index.lock, bytes.data, bytes.len);
+    if (r == 0 && rename(index.lock_path, index.index_path) < 0)
+        r = -errno;
+    if (r == 0)
+        close(TAKE_FD(index.lock)); /* the name is the index now */
+    return r < 0 ? error_errno(err, -r, "cannot replace the index") : 0;
 }
 
 static int head_deliver(struct delivery *d, struct error *err)

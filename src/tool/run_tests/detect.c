@@ -165,15 +165,6 @@ static int offer_python(struct project *p)
     return project_offer(p, "unittest", why, "%s -m unittest discover", py);
 }
 
-static int offer_cargo_and_go(struct project *p)
-{
-    int r = project_has(p, "Cargo.toml")
-                ? project_offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast")
-                : 0;
-    return r == 0 && project_has(p, "go.mod") ? project_offer(p, "go", "go.mod", "go test ./...")
-                                              : r;
-}
-
 static int offer_npm(struct project *p)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
@@ -265,48 +256,43 @@ static int offer_ctest(struct project *p)
                          "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own, own, own);
 }
 
-static int offer_prove(struct project *p)
-{
-    return project_has_match(p, "t", "*.t") ? project_offer(p, "prove", "t/*.t", "prove -r t") : 0;
-}
-
-static int offer_make(struct project *p)
-{
-    static const char *const FILES[] = {"GNUmakefile", "makefile", "Makefile"};
-    static const char *const TARGETS[] = {"check", "test", "tests"};
-    for (size_t f = 0; f < ARRAY_SIZE(FILES); f++)
-        for (size_t i = 0; i < ARRAY_SIZE(TARGETS); i++) {
-            char pattern[32], why[64];
-            snprintf(pattern, sizeof pattern, "%s:*", TARGETS[i]);
-            snprintf(why, sizeof why, "%s has the target %s", FILES[f], TARGETS[i]);
-            if (project_has_line(p, FILES[f], pattern))
-                return project_offer(p, "make", why, "make %s", TARGETS[i]);
-        }
-    return 0;
-}
-
-static int (*const OFFERS[])(struct project *p) = {
-    offer_configured_pytest,
-    offer_cargo_and_go,
-    offer_npm,
-    offer_meson,
-    offer_ctest,
-    offer_python,
-    offer_node,
-    offer_prove,
-    offer_make,
-};
-
 int tests_detect(struct tool_call *c, const char *here, const char *only, struct tests_choices *ret,
                  struct error *err)
 {
+    static const char *const MAKEFILES[] = {"GNUmakefile", "makefile", "Makefile"};
+    static const char *const TARGETS[] = {"check", "test", "tests"};
     struct project p = {.call = c, .here = here, .only = only, .choices = ret};
     if (!tests_exists(c, here, "."))
-        return error_set(err, ENOENT, "input.cwd: there is no folder %.400s in the box", here);
-    for (size_t i = 0; i < ARRAY_SIZE(OFFERS); i++)
-        if (OFFERS[i](&p) < 0)
-            return error_set(err, ENOMEM, "no memory");
-    return 0;
+        return error_set(err, ENOENT, "input.cwd: the box has no folder %.400s", here);
+    int r = offer_configured_pytest(&p);
+    if (r == 0 && project_has(&p, "Cargo.toml"))
+        r = project_offer(&p, "cargo", "Cargo.toml", "cargo test --no-fail-fast");
+    if (r == 0 && project_has(&p, "go.mod"))
+        r = project_offer(&p, "go", "go.mod", "go test ./...");
+    if (r == 0)
+        r = offer_npm(&p);
+    if (r == 0)
+        r = offer_meson(&p);
+    if (r == 0)
+        r = offer_ctest(&p);
+    if (r == 0)
+        r = offer_python(&p);
+    if (r == 0)
+        r = offer_node(&p);
+    if (r == 0 && project_has_match(&p, "t", "*.t"))
+        r = project_offer(&p, "prove", "t/*.t", "prove -r t");
+    bool makes = false;
+    for (size_t i = 0; r == 0 && !makes && i < ARRAY_SIZE(MAKEFILES) * ARRAY_SIZE(TARGETS); i++) {
+        const char *file = MAKEFILES[i / ARRAY_SIZE(TARGETS)],
+                   *target = TARGETS[i % ARRAY_SIZE(TARGETS)];
+        char pattern[32], why[64];
+        snprintf(pattern, sizeof pattern, "%s:*", target);
+        snprintf(why, sizeof why, "%s has the target %s", file, target);
+        makes = project_has_line(&p, file, pattern);
+        if (makes)
+            r = project_offer(&p, "make", why, "make %s", target);
+    }
+    return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
 int tests_select(struct tests_choice *choice, const char *path, const char *filter,

@@ -129,32 +129,6 @@ static int report_take_entry(const char *cwd, struct tests_found *f, const struc
     return found_add(f, &t);
 }
 
-/* Tests that the guest did not list are in its totals. */
-static void report_take_totals(struct tests_found *f, const struct tests_found *before,
-                               const struct wire_frame *frame)
-{
-    const struct {
-        uint64_t *now;
-        uint64_t before;
-        uint16_t key;
-    } totals[] = {{&f->passed, before->passed, WIRE_K_PASSED},
-                  {&f->failed, before->failed, WIRE_K_FAILED},
-                  {&f->errors, before->errors, WIRE_K_ERRORS},
-                  {&f->skipped, before->skipped, WIRE_K_SKIPPED}};
-    for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
-        uint64_t total = wire_find_u64(frame, totals[i].key, 0),
-                 counted = *totals[i].now - totals[i].before;
-        if (total > counted && total < (1ull << 40)) {
-            f->left_out += total - counted;
-            *totals[i].now += total - counted;
-        }
-    }
-    f->files += wire_find_u64(frame, WIRE_K_COUNT, 0) != 0;
-    f->stale += wire_find_u64(frame, WIRE_K_STALE, 0) != 0;
-    if (wire_find_u64(frame, WIRE_K_COUNT, 0))
-        f->format = (enum wire_report_format)wire_find_u64(frame, WIRE_K_FORMAT, 0);
-}
-
 int tests_collect(struct tool_call *c, const char *cwd, const struct tests_report *report,
                   int64_t newer_ns, struct tests_found *f, struct error *err)
 {
@@ -176,8 +150,28 @@ int tests_collect(struct tool_call *c, const char *cwd, const struct tests_repor
     while (r >= 0 && (r = ask_next(&a, &frame, &why)) > 0)
         if (frame.type == WIRE_ENTRY && report_take_entry(cwd, f, &frame) < 0)
             r = error_set(&why, ENOMEM, "no memory");
-    if (r == 0)
-        report_take_totals(f, &before, &frame);
+    if (r == 0) { /* tests that the guest did not list are in its totals */
+        const struct {
+            uint64_t *now;
+            uint64_t before;
+            uint16_t key;
+        } totals[] = {{&f->passed, before.passed, WIRE_K_PASSED},
+                      {&f->failed, before.failed, WIRE_K_FAILED},
+                      {&f->errors, before.errors, WIRE_K_ERRORS},
+                      {&f->skipped, before.skipped, WIRE_K_SKIPPED}};
+        for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
+            uint64_t total = wire_find_u64(&frame, totals[i].key, 0),
+                     counted = *totals[i].now - totals[i].before;
+            if (total > counted && total < (1ull << 40)) {
+                f->left_out += total - counted;
+                *totals[i].now += total - counted;
+            }
+        }
+        f->files += wire_find_u64(&frame, WIRE_K_COUNT, 0) != 0;
+        f->stale += wire_find_u64(&frame, WIRE_K_STALE, 0) != 0;
+        if (wire_find_u64(&frame, WIRE_K_COUNT, 0))
+            f->format = (enum wire_report_format)wire_find_u64(&frame, WIRE_K_FORMAT, 0);
+    }
     if (r == 0 || r == -ENOENT)
         return 0;
     if (r == -ECANCELED)

@@ -160,10 +160,14 @@ static int tests_write(struct tool_call *c, const struct tests_plan *p, const ch
     return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
 }
 
-/* The folder of the run, with the moment it began as the time of a file in it. */
-static int tests_prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns,
+/* Fills the run's folder, where the time of a file is the moment it began, and runs the command in a
+ * shell of its own beneath the session's, so that nothing it sets stays. */
+static int tests_execute(struct tool_call *c, struct tests_run *run, int64_t *ret_began_ns,
                          struct error *err)
 {
+    const struct tests_plan *p = &run->plan;
+    const json_t *timeout = json_object_get(c->input, "timeout");
+    _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
     char path[128], config[256];
     snprintf(path, sizeof path, "%s/began", p->dir);
     snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n", p->dir);
@@ -172,15 +176,10 @@ static int tests_prepare(struct tool_call *c, const struct tests_plan *p, int64_
         r = tests_stat(c, path, NULL, ret_began_ns, err);
     if (r >= 0 && p->unittest)
         r = tests_write(c, p, "run_unittest.py", TESTS_UNITTEST, err);
-    return r >= 0 && p->nextest ? tests_write(c, p, "nextest.toml", config, err) : r;
-}
-
-/* The command in a shell of its own beneath the session's, so that nothing it sets stays. */
-static int tests_execute(struct tool_call *c, struct tests_run *run, struct error *err)
-{
-    const struct tests_plan *p = &run->plan;
-    const json_t *timeout = json_object_get(c->input, "timeout");
-    _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
+    if (r >= 0 && p->nextest)
+        r = tests_write(c, p, "nextest.toml", config, err);
+    if (r < 0)
+        return r;
     buf_printf(&script, "pwd >%s/cwd\n(\n", p->dir);
     buf_append(&script, p->env.data, p->env.len);
     buf_append_str(&script, "eval ");
@@ -255,67 +254,49 @@ static int tests_collect_all(struct tool_call *c, struct tests_run *run, int64_t
     return r;
 }
 
-static void tests_clean_up(struct tool_call *c, const struct tests_run *run)
-{
-    _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
-    struct box_result result = {0};
-    buf_append(&script, run->plan.after.data, run->plan.after.len);
-    buf_printf(&script, "rm -rf %s\n", run->plan.dir);
-    if (buf_cstr(&script))
-        tests_shell(c, input_string(c, "cwd") ? run->here : NULL, (const char *)script.data, 0,
-                    &result, NULL);
-    box_result_free(&result);
-}
-
-/* A run that reported nothing is no result, whatever it printed; unless its exit status is all
- * there can be. */
-static int tests_judge_without_report(struct tests_run *run)
+/* What the run means. A run that reported nothing is no result, whatever it printed, unless its exit
+ * status is all there can be. The exit status counts, too: a runner that fails although nothing
+ * failed in its report has more to say. */
+static int tests_judge(struct tests_run *run)
 {
     const struct tests_plan *p = &run->plan;
+    const struct tests_found *f = &run->found;
     bool good = run->result.exit_code == 0, timed_out = run->result.limit == WIRE_LIMIT_TIMEOUT;
-    if (!timed_out && p->by_exit && !run->found.files)
+    bool any = found_total(f) > 0;
+    char message[256], name[64];
+    if (!any && !timed_out && p->by_exit && !f->files)
         return tests_add(&run->found, p->target, good ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED,
                          good ? "" : buf_cstr(&run->output));
     run->failure =
-        timed_out ? "The tests did not end in time, and there is no report. Raise `timeout`, or "
-                    "run fewer of them."
-        : run->found.files ? "No tests were run: the report has none."
-        : run->found.stale
-            ? "There is no report of this run: the one that is there was written before it."
-        : p->named ? "There is no report of the tests where `report` says that it is."
-        : p->piped ? "There is no report of the tests. Their output goes through a pipe: run the "
-                     "tests alone, without it."
+        any && timed_out ? "The tests did not end in time: what follows is only a part of them."
+        : any            ? NULL
+        : timed_out      ? "The tests did not end in time and wrote no report. Raise "
+                           "`timeout`, or run "
+                           "fewer of them."
+        : f->files       ? "No tests were run: the report has none."
+        : f->stale       ? "There is no report of this run: the existing one is older than the run."
+        : p->named       ? "There is no report at the path that `report` names."
+        : p->piped       ? "There is no report of the tests. Their output goes through a "
+                           "pipe: run the "
+                           "tests alone, without it."
         : strcmp(p->framework, "command") == 0
-            ? "There is no report of the tests: the command's runner is not known, and it left "
-              "neither JUnit XML nor TAP. Name its report with `report`, or take its exit code as "
+            ? "There is no report of the tests: the command's runner is not known, and "
+              "it left "
+              "neither JUnit XML nor TAP. Name its report with `report`, or take its "
+              "exit code as "
               "the result with `framework`: \"exit_code\"."
             : "There is no report of the tests: the runner ended before it wrote one.";
-    return 0;
-}
-
-/* The exit status counts, too: a runner that fails although nothing failed in its report has more
- * to say. */
-static int tests_judge(struct tests_run *run)
-{
-    const struct tests_found *f = &run->found;
-    char message[256], name[64];
-    if (found_total(f) == 0)
-        return tests_judge_without_report(run);
-    if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
-        run->failure = "The tests did not end in time: what follows is only a part of them.";
+    if (run->failure || f->failed || f->errors || (good && !run->missing))
         return 0;
-    }
-    if (f->failed || f->errors || (run->result.exit_code == 0 && !run->missing))
-        return 0;
-    snprintf(name, sizeof name, "(%s)", run->plan.framework);
+    snprintf(name, sizeof name, "(%s)", p->framework);
     if (run->missing)
         snprintf(message, sizeof message, "of the runners in the command, %u left no report",
                  run->missing);
     else
         snprintf(message, sizeof message,
-                 "exit code %d, although no test failed in the report%s%s; its output says why",
-                 run->result.exit_code, *run->plan.also ? "; the command also runs " : "",
-                 run->plan.also);
+                 "exit code %d, although no test failed in the report%s%s; its output "
+                 "says why",
+                 run->result.exit_code, *p->also ? "; the command also runs " : "", p->also);
     return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
 }
 
@@ -328,14 +309,19 @@ static int run_tests_run(struct tool_call *c, struct error *err)
              cwd && cwd[0] != '/' ? "/" : "", cwd ? cwd : "");
     int r = tests_choose(c, &run, err);
     if (r == 0) {
-        r = tests_prepare(c, &run.plan, &began_ns, err);
-        if (r >= 0)
-            r = tests_execute(c, &run, err);
+        r = tests_execute(c, &run, &began_ns, err);
         if (r >= 0)
             r = tests_take_output(c, &run, err);
         if (r >= 0)
             r = tests_collect_all(c, &run, began_ns, err);
-        tests_clean_up(c, &run);
+        /* Removes what the run left, whatever came of it. */
+        _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
+        struct box_result result = {0};
+        buf_append(&script, run.plan.after.data, run.plan.after.len);
+        buf_printf(&script, "rm -rf %s\n", run.plan.dir);
+        if (buf_cstr(&script))
+            tests_shell(c, cwd ? run.here : NULL, (const char *)script.data, 0, &result, NULL);
+        box_result_free(&result);
         if (r >= 0)
             r = tests_judge(&run);
         if (r >= 0)

@@ -30,7 +30,7 @@ static void take_all(const char *text, size_t piece, size_t max, char *ret, size
         }
         assert_int_equal(n, 0);
     }
-    if (rpc_reader_inside(&in))
+    if (in.lost || (in.in.len > 0 && !in.whole)) /* a line has not ended */
         buf_append_str(&out, "...");
     snprintf(ret, room, "%.*s", (int)out.len, out.data ? (char *)out.data : "");
     buf_free(&out);
