@@ -160,8 +160,8 @@ static int tests_write(struct tool_call *c, const struct tests_plan *p, const ch
     return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
 }
 
-/* Fills the run's folder, where the time of a file is the moment it began, and runs the command in a
- * shell of its own beneath the session's, so that nothing it sets stays. */
+/* Fills the run's folder, where the time of a file is the moment it began, and runs the command in
+ * a shell of its own beneath the session's, so that nothing it sets stays. */
 static int tests_execute(struct tool_call *c, struct tests_run *run, int64_t *ret_began_ns,
                          struct error *err)
 {
