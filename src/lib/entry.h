@@ -3,8 +3,9 @@
  *
  * The process belongs to another program. On the way in, the handle is checked: it must be ours,
  * of this kind and of this process (a fork has copies of all handles, which must not touch what
- * belongs to the parent). SIGPIPE is blocked, so that a command that does not read its input does not end
- * the program. On the way out the error goes to the caller, and the signal mask is restored.
+ * belongs to the parent). SIGPIPE is blocked, so that a command that does not read its input does
+ * not end the program. On the way out the error goes to the caller, and the signal mask is
+ * restored.
  */
 #pragma once
 

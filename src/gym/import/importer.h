@@ -10,8 +10,8 @@ struct import {
     struct task_set set;
 };
 
-/* One kind of WHERE in `--from KIND:WHERE`. A row or folder that is no task for us is passed over
- * with a line why (import_skip); an error is only what makes the whole import fail. */
+/* One KIND of `--from KIND:WHERE`. A row or folder that is not usable is skipped with the reason
+ * (import_skip); errors are only those that make the whole import fail. */
 struct import_kind {
     const char *name;
     const char *form; /* for messages */
@@ -29,7 +29,7 @@ bool import_wants(const struct import *im, const char *name);
 void import_say(struct import *im, const char *fmt, ...) PRINTF(2, 3);
 void import_skip(struct import *im, const char *name, const struct error *why);
 
-/* Finishes the task and takes it over, or passes it over; t is NULL afterwards. */
+/* Finishes the task and takes it over, or skips it; t is NULL afterwards. */
 int import_add(struct import *im, struct task **t, struct error *err);
 
 /* Sets a text of a task, by a format. */
@@ -46,8 +46,7 @@ void import_remove(const char *folder);
 
 #define GIT_ID_SIZE 65
 
-/* git, without anything that a repository's settings could make it do: objects are read, nothing
- * else. */
+/* git, which reads objects and nothing else: a repository's settings have no effect. */
 struct git_child {
     pid_t pid;
     FILE *out;
@@ -71,7 +70,7 @@ int git_extract(const char *git_dir, const char *commit, const char *folder, int
  * files that are outside or quoted. */
 int diff_paths(const char *diff, struct task_list *ret, struct error *err);
 
-/* A diff without its parts that only say that binary files differ; how many these were. */
+/* Copies a diff without its parts that only say that binary files differ; returns their number. */
 size_t diff_drop_binary(const char *diff, struct buf *ret);
 
 /* A unified diff of one file. */
@@ -96,10 +95,10 @@ extern const char HARBOR_CTRF[];
 extern const char HARBOR_SETUP[];
 
 /*
- * Patches for a program of which a wrong and a right version are known: the one that makes it
- * right, and some that change a single other line (a comparison turned round, a bound moved by one)
- * and leave the bug where it is. They are called by the line they change, and stand in the order of
- * the lines, so that neither names nor order tell which is right.
+ * Candidate patches for a program with a known wrong and right version: the one that repairs it,
+ * and some that change a single other line (a reversed comparison, a bound moved by one) and leave
+ * the bug. They are named and ordered by the line that they change, so that neither name nor order
+ * shows which is right.
  */
 
 #define VARIANTS_MAX 4 /* wrong ones */

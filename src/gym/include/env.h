@@ -1,16 +1,14 @@
 /*
- * An environment: one place where episodes of a task are played. reset is a fork, step is a tool
- * call, the reward is the pass rate of the tests less a price for calls and time.
+ * An environment plays episodes of a task, one at a time. reset is a fork, step is a tool call, the
+ * reward is the pass rate of the tests less a price for calls and time.
  *
- *     reward of a step    − call_price − second_price · seconds        and for the last one +
- *                                                                      pass_rate
+ *     reward of a step    − call_price − second_price · seconds     (the last step: + pass_rate)
  *     return              pass_rate − call_price · calls − second_price · seconds
  *
  * A state of an episode has a name: the digest of the task and of all actions that may have changed
- * something. What is known about a state (the observation of an action, the grade) comes from the
- * cache, and a box is made only when something is asked that is not known yet: the actions so far
- * are then done again in a fresh fork. An action that leaves something running ends that: the
- * episode goes on in its box.
+ * something. Outcomes of a state (the observation of an action, the grade) are cached under that
+ * name. A box is made only when an outcome is not in the cache: a fresh fork, in which the actions
+ * so far are repeated. After an action that leaves a process running, the episode stays in its box.
  *
  * One thread at a time uses an environment.
  */
@@ -44,15 +42,14 @@ struct gym_step {
 void gym_step_free(struct gym_step *s);
 #define _cleanup_step_ _cleanup_(gym_step_free)
 
-/* Begins an episode; the one under way is dropped. */
+/* Begins an episode; an unfinished one is dropped. */
 int env_reset(struct gym_env *e, uint64_t seed, struct gym_step *ret, struct error *err);
 
 /*
  * One action: a tool of the table and its input, or `submit`. Bad input and failed tools are
- * observations, not errors. An error (negative errno) is only what makes the environment unusable
- * or was the caller's mistake: -EINVAL before reset or after the end. A box that died truncates the
- * episode, with the reason. A step that nobody wants any more (env_cancel_on) is -ECANCELED: the
- * episode is over, and can be reset.
+ * observations, not errors. Errors are mistakes of the caller (-EINVAL before reset or after the
+ * end), a cancelled step (-ECANCELED, see env_cancel_on) and what makes the environment unusable;
+ * after the last two it must be reset. A box that died truncates the episode, with the reason.
  */
 int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,
              struct error *err);
@@ -60,8 +57,8 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
 /* The same for an action of the discrete view. */
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
-/* Both, if it is known what comes of the action; else -EAGAIN, and nothing has happened. Neither
- * waits for anything. */
+/* The same if the outcome is in the cache; else -EAGAIN, and nothing has happened. They never
+ * block. */
 int env_step_known(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,
                    struct error *err);
 int env_act_known(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
@@ -76,8 +73,8 @@ int env_cancel(const struct gym_env *e);
  * whether it was read. task_features() is how many numbers that are. */
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room);
 
-/* A second environment in the same state, to go on from independently. Files cross and processes do
- * not: what an action left running is not there in the second one. */
+/* A second, independent environment in the same state. Files are copied, processes are not: what an
+ * action left running does not run in the second one. */
 int env_fork(struct gym_env *e, struct gym_env **ret, struct error *err);
 
 /* Sums of the episode so far. */

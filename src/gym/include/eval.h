@@ -25,8 +25,8 @@ struct eval_options {
     size_t n_tasks;
     const struct policy_kind *const *agents;
     size_t n_agents;
-    uint64_t seeds;    /* 1 … seeds; at most EVAL_SEEDS_MAX */
-    uint64_t episodes; /* an agent that learns is trained for so many, with each seed anew */
+    uint64_t seeds;               /* 1 … seeds; at most EVAL_SEEDS_MAX */
+    uint64_t episodes;            /* of training, for each seed, of an agent that learns */
     struct policy_options policy; /* for all agents */
     struct arena_options arena;
     size_t jobs; /* tasks at once; 0: as many as processors */
@@ -40,7 +40,7 @@ struct eval_options {
  * agent over all of them. */
 size_t eval_rows(const struct eval_options *o);
 
-/* Fills the rows, task by task. -ECANCELED when it is told to end. */
+/* Fills the rows, task by task. */
 int eval(const struct eval_options *o, struct eval_row *ret, struct error *err);
 
 struct eval_stat eval_stat_of(const double *values, size_t n, uint64_t seed);

@@ -1,4 +1,4 @@
-/* Tasks of others, imported at run time: `--from KIND:WHERE`. */
+/* Tasks in foreign formats, imported at run time: `--from KIND:WHERE`. */
 #pragma once
 
 #include "task.h"
@@ -6,7 +6,7 @@
 struct task_set {
     struct task **items;
     size_t count;
-    size_t skipped; /* rows or folders that are no task for us; `say` was told why */
+    size_t skipped; /* rows or folders that are not usable; `say` got the reasons */
 };
 
 struct import_options {
@@ -20,7 +20,7 @@ struct import_options {
     const char *only; /* one task's name; NULL: all */
     void (*say)(void *data, const char *text);
     void *data;
-    int cancel; /* ends it, with -ECANCELED, when it becomes readable; -1: none */
+    int cancel; /* base/thread.h; -1: none */
 };
 
 int task_import(const struct import_options *o, struct task_set *ret, struct error *err);

@@ -1,5 +1,5 @@
 /*
- * Who plays: an agent of the gym. One `const struct policy_kind` per file, one line in the table.
+ * Agents of the gym: a `const struct policy_kind` each, and a line in the table.
  *
  * Agents for the discrete view (random, greedy, qlearn, search) choose by number; `model` and
  * `replay` give tool calls. A policy belongs to one thread.
@@ -37,35 +37,34 @@ struct policy_kind {
     int (*open)(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
                 struct policy **ret, struct error *err);
 };
-/* policies.c */
+/* policy_model.c */
 extern const struct policy_kind *const POLICIES[]; /* ended by NULL */
 const struct policy_kind *policy_find(const char *name, struct error *err);
 
-/* What an agent has learnt so far, for curves. */
+/* What an agent has learned so far, for curves. */
 struct policy_progress {
     uint64_t episodes;
     double epsilon; /* of the next episode */
 };
 
-/* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and
- * free. */
+/* An open policy; kinds embed it. Functions other than choose and free may be NULL. */
 struct policy {
     const struct policy_kind *kind;
-    /* A new episode begins: the step is reset's. `learning`: explore, and learn from what comes. */
+    /* A new episode begins: the step is reset's. `learning`: explore, and learn from the steps. */
     int (*begin)(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err);
-    /* What to do now. Either *ret_tool NULL and *ret_number, or a tool (borrowed until the next
+    /* The next action. Either *ret_tool NULL and *ret_number, or a tool (borrowed until the next
      * call) and a new reference. */
     int (*choose)(struct policy *p, struct gym_env *e, size_t *ret_number, const char **ret_tool,
                   json_t **ret_input, struct error *err);
-    /* What came of it. */
+    /* The step that followed. */
     int (*learn)(struct policy *p, struct gym_env *e, const struct gym_step *s, struct error *err);
-    /* The episode was given up: nothing of it is learnt. */
+    /* The episode was given up: it must not be learned from. */
     void (*forget)(struct policy *p);
     int (*save)(struct policy *p, const char *path, struct error *err);
     void (*progress)(const struct policy *p, struct policy_progress *ret);
-    /* What there is to say about the episode that was played, in one line (a difference, what was
-     * paid); empty: nothing. True if that makes it a failed one. */
+    /* A remark about the last episode, in one line (a difference, what it cost); empty: none. True
+     * if the episode failed because of it. */
     bool (*remark)(const struct policy *p, char *text, size_t size);
     void (*free)(struct policy *p);
 };
@@ -75,8 +74,8 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                 struct policy **ret, struct error *err);
 struct policy *policy_free(struct policy *p); /* takes NULL */
 
-/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED when the
- * environment is told to end (env_cancel_on). */
+/* One whole episode. `each` (or NULL) sees every step, including reset's. -ECANCELED: see
+ * env_cancel_on. */
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
                 void (*each)(void *data, const struct gym_step *s), void *data,
                 struct gym_episode *ret, struct error *err);

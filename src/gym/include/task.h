@@ -2,9 +2,8 @@
  * A task: one training problem. A small repository with tests, and what is known about it: an
  * instruction, candidate patches, limits, prices.
  *
- * A task is plain data, all of it in memory, whoever it came from: a folder of the form in
- * docs/tasks.md (task_load), or an importer (import.h). Nothing of it changes once it is made;
- * threads share it.
+ * A task is plain data in memory, from a folder in the form of docs/tasks.md (task_load) or from an
+ * importer (import.h). It does not change once it is made; threads share it.
  */
 #pragma once
 
@@ -47,8 +46,7 @@ struct task_list {
     size_t count;
 };
 
-/* A link that boxes of the task have: other people's tasks speak of /app, which is our
- * workspace. */
+/* A symlink in the boxes of the task: imported tasks use /app, which is our workspace. */
 struct task_link {
     char *at; /* "/app" */
     char *to; /* "/workspace" */
@@ -112,7 +110,7 @@ struct task {
     char digest[65]; /* hex SHA-256 of all the above that an episode can depend on */
 };
 
-/* A folder of ours. */
+/* Loads a folder in the form of docs/tasks.md. */
 int task_load(const char *folder, struct task **ret, struct error *err);
 struct task *task_free(struct task *t);
 void task_drop(struct task **t);
@@ -136,7 +134,7 @@ int task_tree_read(struct task_tree *tree, const char *folder, const char *prefi
 int task_list_add(struct task_list *l, const char *text);
 const struct task_patch *task_patch_find(const struct task *t, const char *name);
 
-/* Are there tests only while it is graded, so that an agent cannot run them? */
+/* Do the tests exist only during grading, so that an agent cannot run them? */
 bool task_tests_hidden(const struct task *t);
 
 /*

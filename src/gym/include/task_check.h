@@ -1,7 +1,6 @@
 /*
- * Is a task in order? Found out by playing it, in boxes like any other: the original does not pass,
- * the solution does and every time, no part of it and no other patch does on its own, every patch
- * applies.
+ * Checks a task by playing it, in boxes like any other: the original must fail, the solution must
+ * pass every time, and no part of it and no other patch may pass on its own.
  */
 #pragma once
 
@@ -10,7 +9,7 @@
 #define CHECK_SUBSETS_MAX 64
 
 struct check_result {
-    struct task_list findings; /* what is wrong, a line each; none: the task is in order */
+    struct task_list findings; /* what is wrong, a line each; none: the task is good */
     struct task_list notes;    /* what is worth knowing */
     size_t expected;           /* tests that count */
     size_t runs;               /* of the tests */
@@ -19,10 +18,9 @@ struct check_result {
 void check_result_free(struct check_result *r);
 
 struct check_options {
-    int cancel; /* ends the check when it becomes readable; -1: none */
+    int cancel; /* base/thread.h; -1: none */
 };
 
-/* An error is only what is not the task's fault: no memory, no boxes. -ECANCELED when it was asked
- * to end. */
+/* Errors are only those that are not the task's fault: no memory, no boxes, -ECANCELED. */
 int task_check(const struct task *t, const struct check_options *o, struct check_result *ret,
                struct error *err);

@@ -1,5 +1,4 @@
-/* Training: episodes in a row, a checkpoint that can be gone on from, a table of what happened, a
- * curve. */
+/* Training: episodes in a row, a checkpoint to continue from, a table of the episodes, a curve. */
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +13,8 @@
 
 struct train_sink {
     void (*episode)(void *data, const struct train_point *p);
-    void (*searching)(void *data); /* the episodes are played; what is best is looked for */
+    void (*searching)(
+        void *data); /* the episodes are over; the search for the best sequence begins */
     void *data;
 };
 
@@ -23,10 +23,10 @@ struct train_options {
     uint64_t seed;
     /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
     const char *out;
-    /* the policy goes on from out/checkpoint.json: the table there is gone on with, too */
+    /* the policy continues from out/checkpoint.json, and the table there with it */
     bool resume;
     uint64_t every; /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
-    bool no_search; /* what is best is not looked for */
+    bool no_search; /* no search for the best sequence */
 };
 
 /* One way to play the task. */
@@ -38,18 +38,17 @@ struct train_sequence {
 struct train_result {
     uint64_t episodes;            /* of all runs together */
     uint64_t played;              /* of this run */
-    struct train_sequence greedy; /* one episode of the learnt policy, without exploring */
-    struct train_sequence best;   /* what exhaustive search finds, where that was feasible */
+    struct train_sequence greedy; /* one episode of the learned policy, without exploring */
+    struct train_sequence best;   /* of an exhaustive search, where that was feasible */
     bool greedy_known, best_known;
-    double seconds; /* that the episodes of this run took */
-    bool cancelled; /* it ended early; an episode that was under way is as if it had never begun */
-    struct train_point *points; /* one for each episode that is known of, in order */
+    double seconds;             /* that the episodes of this run took */
+    bool cancelled;             /* it ended early; an unfinished episode does not count */
+    struct train_point *points; /* one for each known episode, in order */
     size_t n_points;
 };
 void train_result_free(struct train_result *r);
 
-/* When the environment is told to end (env_cancel_on), everything is saved as of the last whole
- * episode. */
+/* When it is cancelled (env_cancel_on), everything is saved as of the last whole episode. */
 int train(struct gym_env *e, struct policy *p, const struct train_options *o,
           const struct train_sink *sink, struct train_result *ret, struct error *err);
 
@@ -60,8 +59,8 @@ char *train_actions_text(const struct train_sequence *s);
 
 #define TRAIN_TABLE_HEAD "episode,return,pass_rate,calls,seconds,epsilon\n"
 
-/* Begins a new table; or goes on with the one that is there behind its first `keep` episodes, which
- * are given (to be freed) as far as they can be read. */
+/* Begins a new table; or resumes one after its first `keep` episodes, which are returned (the
+ * caller frees them) as far as they can be read. */
 int train_table_begin(const char *path, FILE **ret, struct error *err);
 int train_table_resume(const char *path, uint64_t keep, FILE **ret, struct train_point **ret_points,
                        size_t *ret_n, struct error *err);
@@ -70,7 +69,6 @@ void train_table_add(FILE *f, const struct train_point *p);
 /* One line as a point; false if it is none. Pure. */
 bool train_table_parse(const char *line, struct train_point *ret);
 
-/* Writing a file of the person's so that whoever reads it sees the old one or the new one, never a
- * part. */
+/* Replaces a file at once: readers see the old one or the new one, never a part. */
 
 int put_file(const char *path, const void *data, size_t n, struct error *err);

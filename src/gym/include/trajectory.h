@@ -29,7 +29,7 @@ int trajectory_parse(const char *text, size_t n, const char *name, struct trajec
                      struct error *err);
 void trajectory_free(struct trajectory *t);
 
-/* Whether this step is what was recorded: rewards and observations must be equal under
- * CLOCK_VIRTUAL, actions always. False with a line that says what differs. */
+/* Is this step as recorded? Actions must be equal, and under CLOCK_VIRTUAL observations and
+ * rewards, too. False with a line that says what differs. */
 bool trajectory_same(const struct trajectory *t, const struct gym_step *s, enum gym_clock clock,
                      char *why, size_t size);

@@ -123,8 +123,8 @@ static bool guards_keep_inside(PyObject *value)
     return true;
 }
 
-/* Room for n names in the table; NULL without memory. Names get the value that they must keep; NULL:
- * any. */
+/* Room for n names in the table; NULL without memory. Names get the value that they must keep, or
+ * NULL: any. */
 static struct guard *guards_new(PyObject *names, size_t n)
 {
     struct guard *items = list_room(all.items, sizeof *items, all.count, &all.room, GUARDS_FIRST);
