@@ -132,7 +132,7 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
         ssize_t n = wire_fill(&a->in);
         if (n > 0 || n == -EAGAIN)
             continue;
-        /* The stream ended without an answer. If the box has ended too, another request says why. */
+        /* The stream ended without an answer. If the box ended, another request says why. */
         _cleanup_buf_ struct buf ping = BUF_INIT(64);
         _cleanup_fd_ int fd = -1;
         wire_end(&ping, wire_begin(&ping, WIRE_PING));

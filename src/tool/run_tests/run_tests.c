@@ -254,9 +254,9 @@ static int tests_collect_all(struct tool_call *c, struct tests_run *run, int64_t
     return r;
 }
 
-/* What the run means. A run that reported nothing is no result, whatever it printed, unless its exit
- * status is all there can be. The exit status counts, too: a runner that fails although nothing
- * failed in its report has more to say. */
+/* What the run means. A run that reported nothing is no result, whatever it printed, unless its
+ * exit status is all there can be. A runner that fails although nothing failed in its report has
+ * more to say. */
 static int tests_judge(struct tests_run *run)
 {
     const struct tests_plan *p = &run->plan;
