@@ -1,31 +1,21 @@
-/* The table of tools, and its description for programs and for docs/tools.md. A new tool is a file
- * and two lines here. */
+/* The table of tools (tools.def), and its description for programs and for docs/tools.md. */
 #include <errno.h>
 #include <string.h>
 
 #include "tool.h"
 #include "banned.h"
 
-/* clang-format off */
-extern const struct tool TOOL_WRITE_FILE, TOOL_EDIT_FILE, TOOL_SEARCH_FILES, TOOL_PLAN,
-    TOOL_GIT_CLONE, TOOL_GIT_PUSH, TOOL_CREATE_PR, TOOL_REQUEST_NETWORK;
+#define TOOL(row) extern const struct tool TOOL_##row;
+#include "tools.def"
+#undef TOOL
 
+#define TOOL(row) &TOOL_##row,
 const struct tool *const TOOLS[] = {
-    &TOOL_BASH,
-    &TOOL_READ_FILE,
-    &TOOL_WRITE_FILE,
-    &TOOL_EDIT_FILE,
-    &TOOL_LIST_FILES,
-    &TOOL_SEARCH_FILES,
-    &TOOL_APPLY_DIFF,
-    &TOOL_RUN_TESTS,
-    &TOOL_PLAN,
-    &TOOL_GIT_CLONE,
-    &TOOL_GIT_PUSH,
-    &TOOL_CREATE_PR,
-    &TOOL_REQUEST_NETWORK,
+#include "tools.def"
     NULL,
 };
+#undef TOOL
+
 json_t *tool_describe(const struct tool *t)
 {
     json_t *input = json_loads(t->input, 0, NULL);

@@ -157,7 +157,8 @@ static void ns_free(struct machine *base)
     cleanup_close(&m->store);
     cleanup_close(&m->mntns);
     cleanup_close(&m->userns);
-    store_unref(m->disk); /* last: the mounts are gone, and nothing writes there any more */
+    if (m->disk)
+        store_unref(m->disk); /* last: the mounts are gone, and nothing writes there any more */
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
