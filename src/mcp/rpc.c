@@ -79,7 +79,7 @@ static const char *rpc_check(json_t *value, struct rpc_message *m)
     const json_t *id = json_object_get(value, "id"), *method = json_object_get(value, "method");
     const char *version = json_get_string(value, "jsonrpc");
     if (!json_is_object(value))
-        return json_is_array(value) ? "it is a batch" : "it is no object";
+        return json_is_array(value) ? "it is a batch" : "it is not an object";
     if (!version || strcmp(version, "2.0") != 0)
         return "'jsonrpc' must be \"2.0\"";
     if (method) {

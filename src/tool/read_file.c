@@ -77,7 +77,7 @@ static int read_bytes(struct tool_call *c, const char *path, struct error *err)
     else if (next < size)
         buf_printf(out,
                    "[bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
-                   "; to go on: byte_offset %" PRIu64 "]\n",
+                   "; continue with byte_offset %" PRIu64 "]\n",
                    offset, next - 1, size, next);
     return 0;
 }
@@ -145,8 +145,8 @@ static int read_file_describe(struct tool_call *c, const char *path, const struc
         buf_append_str(text, "[no newline at the end of the file]\n");
     if (many)
         buf_printf(text,
-                   "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64 "; to go on: offset %" PRIu64
-                   "]\n",
+                   "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64
+                   "; continue with offset %" PRIu64 "]\n",
                    first, next - 1, many == 2 ? "more than " : "", lines, next);
     c->result->data =
         json_pack("{s:s, s:I, s:o*, s:o*, s:o*, s:o, s:b, s:o*, s:I, s:s, s:s, s:o*, s:b}", "path",

@@ -100,7 +100,7 @@ def test_a_group_of_others_is_named_with_the_remedy(make_box):
     put(box, "sub/a", FOREIGN)
     done = box.run("cat", "a")
     assert done.stdout == "old\n" and done.stderr.count("\n") == 1, done
-    assert f"files of the group {FOREIGN}, of which you are no member" in done.stderr and "chgrp" in done.stderr, done
+    assert f"files of the group {FOREIGN}, since you are not a member" in done.stderr and "chgrp" in done.stderr, done
     said = box.hutch("tool", "-w", box.workspace, "write_file", '{"path": "sub/a", "content": "x"}')
     assert "chgrp" in said.stdout + said.stderr, said
 

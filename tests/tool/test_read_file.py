@@ -46,7 +46,7 @@ def test_lines_with_their_numbers(fresh):
 def test_a_range_of_lines(tools):
     tools.put("n", "".join(f"{i}\n" for i in range(1, 5001)))
     got = tools.ok("read_file", path="n", offset=10, limit=2)
-    assert got.text == "    10\t10\n    11\t11\n[lines 10 to 11 of 5000; to go on: offset 12]\n"
+    assert got.text == "    10\t10\n    11\t11\n[lines 10 to 11 of 5000; continue with offset 12]\n"
     assert got.data["truncated"] and got.data["next_offset"] == 12 and got.data["lines"] == 5000
     got = tools.ok("read_file", path="n", offset=-2)
     assert got.text == "  4999\t4999\n  5000\t5000\n"
@@ -60,7 +60,7 @@ def test_the_answer_is_bounded_by_whole_lines(tools):
     tools.put("wide", ("x" * 999 + "\n") * 200)
     got = tools.ok("read_file", path="wide")
     assert got.data["content"] == ("x" * 999 + "\n") * 65
-    assert got.text.endswith("[lines 1 to 65 of 200; to go on: offset 66]\n")
+    assert got.text.endswith("[lines 1 to 65 of 200; continue with offset 66]\n")
 
 
 def test_long_lines_are_cut(tools):
@@ -73,7 +73,7 @@ def test_long_lines_are_cut(tools):
 def test_bytes(tools):
     tools.put("a", "0123456789" * 10)
     got = tools.ok("read_file", path="a", byte_offset=95, byte_limit=3)
-    assert got.text == "567\n[bytes 95 to 97 of 100; to go on: byte_offset 98]\n"
+    assert got.text == "567\n[bytes 95 to 97 of 100; continue with byte_offset 98]\n"
     assert got.data["content"] == "567" and got.data["next_offset"] == 98
     assert tools.ok("read_file", path="a", byte_offset=98).text == "89\n"
     assert tools.ok("read_file", path="a", byte_offset=200).text == "[no bytes from 200 on: the file has 100]\n"
@@ -123,7 +123,7 @@ def test_binary_is_said_to_be_so(tools):
     got = tools.ok("read_file", path="b", byte_offset=1, byte_limit=18)
     assert got.text == ("00000001  01 02 03 04 05 06 07 08  09 0a 0b 0c 0d 0e 0f 10  |................|\n"
                         "00000011  11 12                                             |..|\n"
-                        "[bytes 1 to 18 of 20; to go on: byte_offset 19]\n")
+                        "[bytes 1 to 18 of 20; continue with byte_offset 19]\n")
     tools.put("b", os.urandom(20) + bytes(100000))
     got = tools.ok("read_file", path="b", byte_offset=0)
     assert got.data["next_offset"] == 8192

@@ -561,7 +561,7 @@ bool box_group_warning(const char *folder, char *text, size_t size)
                  name, name);
     else
         snprintf(text, size,
-                 "a box cannot change files of the group %s, of which you are no member; chgrp -R "
+                 "a box cannot change files of the group %s, since you are not a member; chgrp -R "
                  "them to a group of yours",
                  name);
     return true;
