@@ -64,7 +64,9 @@ void agent_add_background(struct agent *a, uint64_t handle, const char *command)
         return;
     struct running *r = &a->running[a->n_running++];
     r->handle = handle;
-    snprintf(r->command, sizeof r->command, "%s", command);
+    if (snprintf(r->command, sizeof r->command, "%s", command) >= (int)sizeof r->command)
+        r->command[sizeof r->command - 1 -
+                   utf8_cut_end((const uint8_t *)r->command, sizeof r->command - 1)] = 0;
     for (char *at = r->command; *at; at++)
         if ((unsigned char)*at < ' ')
             *at = ' ';

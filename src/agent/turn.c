@@ -147,8 +147,12 @@ static void turn_put_status(struct agent *a, struct buf *text)
     if (json_array_size(plan) > 0)
         buf_append_str(text, "Your plan:\n");
     json_array_foreach(plan, k, item)
-        buf_printf(text, "- %s: %.*s\n", json_get_string(item, "state"), ITEM_MAX,
-                   json_get_string(item, "text"));
+    {
+        const char *what = json_get_string(item, "text");
+        size_t n = strnlen(what, ITEM_MAX);
+        buf_printf(text, "- %s: %.*s\n", json_get_string(item, "state"),
+                   (int)(what[n] ? n - utf8_cut_end((const uint8_t *)what, n) : n), what);
+    }
     for (size_t i = 0; i < a->n_running;) { /* forget those that have ended */
         bool runs = false;
         if (tool_session_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)

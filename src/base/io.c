@@ -225,25 +225,25 @@ int io_memory_file(const void *data, size_t n)
     return r < 0 ? r : TAKE_FD(fd);
 }
 
-void sigpipe_block(sigset_t *ret_before)
+void sigpipe_block(struct sigpipe *ret_before)
 {
-    sigset_t pipe;
+    sigset_t pipe, pending;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, ret_before);
+    sigpending(&pending);
+    ret_before->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe, &ret_before->mask);
 }
 
-void sigpipe_restore(const sigset_t *before)
+void sigpipe_restore(const struct sigpipe *before)
 {
     static const struct timespec now = {0};
     sigset_t pipe;
-    if (sigismember(before, SIGPIPE))
-        return;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+    while (!before->was_pending && sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
         ;
-    pthread_sigmask(SIG_SETMASK, before, NULL);
+    pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
 }
 
 /* A folder with O_DIRECTORY, else a regular file. Does not wait for the writer of a FIFO, and does

@@ -53,8 +53,12 @@ int io_memory_file(const void *data, size_t n);
 
 /* Blocks SIGPIPE in this thread while it writes to a descriptor that may be closed at the other
  * end. sigpipe_restore consumes one that was raised meanwhile. */
-void sigpipe_block(sigset_t *ret_before);
-void sigpipe_restore(const sigset_t *before);
+struct sigpipe {
+    sigset_t mask;
+    bool was_pending; /* the caller's, which stays */
+};
+void sigpipe_block(struct sigpipe *ret_before);
+void sigpipe_restore(const struct sigpipe *before);
 
 /*
  * Files that the user wrote for hutch: configuration, manifests, tools. They are trusted only if

@@ -342,8 +342,8 @@ int box_spec_set(struct box_spec *s, const char *name, const char *value, struct
     const struct option *row = BOX_OPTIONS;
     for (; row->name; row++) {
         size_t i = 0;
-        while (name[i] &&
-               (name[i] == row->name[i] || (!*s->dashes && name[i] == '_' && row->name[i] == '-')))
+        /* JSON has `cpu_time` for the command line's `--cpu-time`. */
+        while (name[i] && name[i] == (!*s->dashes && row->name[i] == '-' ? '_' : row->name[i]))
             i++;
         if (!name[i] && !row->name[i]) {
             int r = row->parse(s, row, value, err);

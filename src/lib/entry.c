@@ -79,7 +79,7 @@ void entry_begin_plain(struct entry *e, struct hutch_error *out)
     e->out = out;
     e->locale =
         uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
-    sigpipe_block(&e->mask);
+    sigpipe_block(&e->sigpipe);
 }
 
 int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hutch_error *out)
@@ -118,7 +118,7 @@ int entry_end(struct entry *e, int r)
             pthread_cond_broadcast(&e->handle->left);
         pthread_mutex_unlock(&e->handle->lock); /* from here on the handle may be gone */
     }
-    sigpipe_restore(&e->mask);
+    sigpipe_restore(&e->sigpipe);
     uselocale(e->locale);
     if (!e->out)
         return r;

@@ -18,6 +18,7 @@
 
 #include "error.h"
 #include "hutch.h"
+#include "io.h"
 #include "json.h"
 
 /* What every handle begins with. */
@@ -47,7 +48,7 @@ struct entry {
     struct error error;
     struct handle *handle; /* that is used by the call; NULL: none */
     struct hutch_error *out;
-    sigset_t mask;
+    struct sigpipe sigpipe;
     locale_t locale;
 };
 

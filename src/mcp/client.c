@@ -422,8 +422,13 @@ static int client_wait(struct client *c, struct waiter *w, const struct client_c
         uint64_t count;
         ms = clock_poll_ms(deadline);
         int n = poll(fds, 2, ms);
-        if (n < 0 && errno != EINTR)
-            return error_errno(err, errno, "cannot wait for the MCP server '%s'", c->name);
+        if (n < 0 && errno != EINTR) {
+            error_errno(err, errno, "cannot wait for the MCP server '%s'", c->name);
+            pthread_mutex_lock(&c->lock);
+            client_remove_waiter(c, w);
+            pthread_mutex_unlock(&c->lock);
+            return -err->code;
+        }
         cancelled = n > 0 && fds[1].revents;
         if (n <= 0 || !fds[0].revents)
             continue;
@@ -542,6 +547,8 @@ int client_open(const struct client_options *o, struct client **ret, struct erro
                                 .cancel = -1};
     if (r == 0)
         r = client_ask(c, &hello, &result, err);
+    else
+        json_decref(hello.params);
     const char *version = json_get_string_or(result, "protocolVersion", "");
     bool known = false;
     for (size_t i = 0; i < ARRAY_SIZE(VERSIONS); i++)

@@ -190,7 +190,7 @@ int transport_new(struct transport **ret, struct error *err)
 
 struct transport *transport_free(struct transport *t)
 {
-    sigset_t before;
+    struct sigpipe before;
     if (!t)
         return NULL;
     sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
@@ -285,7 +285,7 @@ static int transport_exchange(struct transport *t, const struct transport_call *
 int transport_post(struct transport *t, const struct transport_call *c,
                    struct transport_answer *ret, struct error *err)
 {
-    sigset_t before;
+    struct sigpipe before;
     sigpipe_block(&before);
     int r = transport_exchange(t, c, ret, err);
     sigpipe_restore(&before);

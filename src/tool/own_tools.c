@@ -426,6 +426,8 @@ static void own_list(struct tool_source *source, struct tool_session *session,
     struct error err = {0};
     int fd = -1, r = s->folder ? ownfile_open_folder(s->folder, &fd, &err) : -ENOENT;
     DIR *dir = r == 0 ? fdopendir(fd) : NULL;
+    if (r == 0 && !dir)
+        r = error_errno(&err, errno, "cannot list %s", s->folder);
     for (struct dirent *e; dir && (e = readdir(dir));)
         manifests_add(&persons, e->d_name);
     if (dir)

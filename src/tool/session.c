@@ -50,6 +50,7 @@ struct tool_session {
     bool state_unknown; /* a command runs on in the background: nothing can be cached any more */
     uint64_t serial;    /* of the names that the next call makes up; 0: none */
     uint64_t changes;   /* calls that may have changed the box */
+    unsigned changing;  /* those that run now: what is read beside them is not cached */
 };
 
 int tool_session_new(struct box *box, struct tool_session **ret, struct error *err)
@@ -315,7 +316,7 @@ static void call_execute(struct tool_call *c, struct error *err)
     }
     pthread_mutex_lock(&s->lock);
     snprintf(state, sizeof state, "%" PRIu64, s->state);
-    if (c->tool->flags & TOOL_CACHED && s->cache && !s->state_unknown &&
+    if (c->tool->flags & TOOL_CACHED && s->cache && !s->state_unknown && !s->changing &&
         tool_cache_key(state, c->tool->name, c->input, key) == 0)
         cache = s->cache;
     pthread_mutex_unlock(&s->lock);
@@ -326,6 +327,7 @@ static void call_execute(struct tool_call *c, struct error *err)
         LOCKED(&s->lock);
         s->state++;
         s->changes++;
+        s->changing++;
     }
     int r = c->tool->run(c, err);
     if (r < 0 && !err->code)
@@ -341,6 +343,7 @@ static void call_execute(struct tool_call *c, struct error *err)
     if (changes) {
         LOCKED(&s->lock);
         s->state++;
+        s->changing--;
         s->state_unknown |= c->result->lingers;
     }
     if (cache && !err->code && !c->result->failed)

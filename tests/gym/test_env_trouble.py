@@ -5,13 +5,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import harness
 from calc_task import FIX, READ, SUBMIT, TESTS
 from playing import seen, text
 
-
-
-def mounts():
-    return Path("/proc/self/mountinfo").read_text().count("\n")
 
 
 def test_a_killed_box_truncates_its_episode_alone(open_gym, who):
@@ -118,7 +115,7 @@ def wait_until(holds, patience=20):
 
 
 def test_many_environments_leave_nothing_behind(open_gym, who):
-    before = mounts()
+    before = harness.mounts()
     gym = open_gym(who, "--virtual", "--no-cache")
     gym.ask("many", envs=4, episodes=1, numbers=[FIX, TESTS, SUBMIT])
     descriptors = gym.counts()["descriptors"]
@@ -128,7 +125,7 @@ def test_many_environments_leave_nothing_behind(open_gym, who):
     counts = gym.counts()
     assert counts["resets"] == 4 + 64 * 3 and counts["test_runs"] == 2 * (4 + 64 * 3)
     assert wait_until(lambda: gym.counts()["descriptors"] <= descriptors), "boxes given back are ended"
-    assert mounts() == before
+    assert harness.mounts() == before
     gym.close()
 
 

@@ -42,10 +42,6 @@ def fingerprint(top):
     return state.hexdigest()
 
 
-def mounts():
-    return Path("/proc/self/mountinfo").read_text().count("\n")
-
-
 def strange_groups():
     """Control groups of hutch's that are not of its pool."""
     found = []
@@ -69,7 +65,7 @@ class Watch:
         self.fill_workspace()
         self.workspace = fingerprint(box.workspace)
         self.processes = set(harness.descendants())
-        self.mounts = mounts()
+        self.mounts = harness.mounts()
         self.shared = self.shared_files()
 
     def fill_workspace(self):
@@ -128,7 +124,7 @@ class Watch:
 
     def assert_nothing(self):
         assert self.running() == []
-        assert mounts() == self.mounts
+        assert harness.mounts() == self.mounts
         assert strange_groups() == []
         assert os.listdir(self.temporary) == [] and self.shared_files() == self.shared
         assert fingerprint(self.box.workspace) == self.workspace

@@ -32,7 +32,7 @@ def test_report_is_named(project, report):
 def test_stale_reports_are_not_read(project):
     project.write({"TEST-old.xml": JUNIT, "out/r.xml": JUNIT})
     text, data = project.fails(command="true", report="out/r.xml")
-    assert "written before" in text and counts(data) == [0, 0, 0, 0]
+    assert "older than the run" in text and counts(data) == [0, 0, 0, 0]
     text, _ = project.fails(command="true")
     assert "no report" in text
 

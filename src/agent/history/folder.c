@@ -479,6 +479,8 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     if (r == 0 && !dir)
         r = error_errno(err, errno, "cannot list the sessions");
+    if (!dir)
+        cleanup_close(&copy);
     for (struct dirent *e; r == 0 && (e = readdir(dir));)
         if (strncmp(e->d_name, h->id, strlen(h->id)) == 0 && e->d_name[strlen(h->id)] == '.' &&
             strcmp(e->d_name, h->name) != 0 && unlinkat(h->folder, e->d_name, 0) < 0)

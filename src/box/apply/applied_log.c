@@ -103,8 +103,13 @@ struct applied_log *applied_log_free(struct applied_log *l)
 /* Copies a file to the end of the store. -EFBIG: there is no room for it. */
 static int log_store_put(struct log_store *s, int content, uint64_t size, uint64_t *ret_offset)
 {
-    if (s->fd < 0 && (s->fd = io_unnamed_file()) < 0)
-        return s->fd;
+    if (s->fd < 0) { /* not /tmp, which may be memory: it lives as long as the box */
+        const char *folder = getenv("TMPDIR");
+        s->fd = open(folder && folder[0] == '/' ? folder : "/var/tmp",
+                     O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    }
+    if (s->fd < 0)
+        return -errno;
     uint64_t at = s->used;
     do
         if (size > APPLIED_BYTES_MAX - at)

@@ -202,6 +202,9 @@ bool held_remove(struct keeper *k, struct held *h)
     pthread_mutex_lock(&k->lock);
     bool first = !h->removed;
     h->removed = true;
+    /* Now, not only once the owner's call has ended: that may wait for long. */
+    for (struct request *q = first ? h->instance->requests : NULL; q; q = q->next)
+        shutdown(q->conn, SHUT_RD);
     pthread_mutex_unlock(&k->lock);
     if (!first)
         return false;

@@ -193,6 +193,8 @@ static void proxy_free(struct proxy *p)
     cleanup_close(&p->stop_fd);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
+    if (p->lookups && --*p->lookups == 0)
+        free(p->lookups);
     free(p->allow);
     free(p);
 }
@@ -208,10 +210,13 @@ struct proxy *proxy_start(int listen_fd, const struct proxy_rules *rules, struct
     pthread_cond_init(&p->changed, NULL);
     p->listen_fd = listen_fd;
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
+    p->lookups = malloc(sizeof *p->lookups);
+    if (p->lookups)
+        *p->lookups = 1;
     proxy_upstreams_read(&p->upstreams);
     int r = proxy_set_rules(p, rules, err);
     if (r == 0) {
-        r = p->stop_fd < 0 ? -errno : io_set_nonblock(listen_fd, true);
+        r = p->stop_fd < 0 ? -errno : p->lookups ? io_set_nonblock(listen_fd, true) : -ENOMEM;
         if (r == 0)
             r = proxy_thread_start(&p->acceptor, acceptor_thread, p);
         if (r < 0)

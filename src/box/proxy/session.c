@@ -32,7 +32,7 @@
 #define IDLE_NS       (300 * NS_PER_S)
 #define ANSWER_MAX    2048u
 #define ADDRESSES_MAX 16
-#define LOOKUPS_MAX   256 /* under way in this process */
+#define LOOKUPS_MAX   64 /* of one box under way: getaddrinfo() cannot be cancelled */
 #define LOOKUP_STACK  (256u << 10)
 
 /* The forwarded head is the received one with our own Host, version and Connection: close. */
@@ -51,13 +51,12 @@ struct exchange {
 /* Shared by the session and the thread that looks up; the last one frees it. */
 struct lookup {
     atomic_uint refs;
+    atomic_uint *of; /* the proxy's */
     int done_fd;
     atomic_int result; /* number of addresses or negative errno, once done_fd is readable */
     struct proxy_address addresses[ADDRESSES_MAX];
     char name[PROXY_NAME_MAX + 1];
 };
-
-static atomic_uint lookups;
 
 socklen_t proxy_socket_address(const struct proxy_address *a, uint16_t port, void *ret)
 {
@@ -97,8 +96,9 @@ static void lookup_unref(struct lookup *l)
     if (--l->refs)
         return;
     close(l->done_fd);
+    if (--*l->of == 0)
+        free(l->of);
     free(l);
-    lookups--;
 }
 
 static void *lookup_thread(void *data)
@@ -134,12 +134,13 @@ static int host_resolve(const struct proxy *p, const struct proxy_host *host, in
         ret[0] = host->address;
         return 1;
     }
-    struct lookup *l = lookups < LOOKUPS_MAX ? calloc(1, sizeof *l) : NULL;
+    struct lookup *l = *p->lookups <= LOOKUPS_MAX ? calloc(1, sizeof *l) : NULL;
     if (!l)
         return -EAGAIN;
     pthread_attr_t attr;
     pthread_t thread;
-    lookups++;
+    ++*p->lookups;
+    l->of = p->lookups;
     l->refs = 2;
     l->done_fd = eventfd(0, EFD_CLOEXEC);
     memccpy(l->name, host->text, '\0', sizeof l->name - 1);

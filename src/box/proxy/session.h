@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -115,15 +116,16 @@ struct proxy_session {
     struct proxy_target target;
 };
 
-#define PROXY_REFUSALS_KEPT   32
+#define PROXY_REFUSALS_KEPT 32
 
 struct proxy {
     int listen_fd;
     int stop_fd; /* readable once the proxy is stopping */
     pthread_t acceptor;
     struct proxy_upstreams upstreams; /* never changes */
-    pthread_mutex_t lock;             /* of what follows */
-    pthread_cond_t changed;           /* a session is done, or stopping */
+    atomic_uint *lookups;   /* 1, and one for each name lookup; the last of them frees it */
+    pthread_mutex_t lock;   /* of what follows */
+    pthread_cond_t changed; /* a session is done, or stopping */
     bool stopping;
     struct proxy_session sessions[PROXY_CONNECTIONS_MAX];
     struct proxy_allow *allow;

@@ -363,9 +363,10 @@ int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *
         }
         if (o->copy < 0 || o->n_layers == 0) /* nothing to copy, or nowhere */
             continue;
-        if (c.flatten && o->merged < 0)
-            return error_set(err, EINVAL, "the overlay '%s' has no merged view to flatten",
-                             o->name);
+        if (c.flatten && o->merged < 0) {
+            r = error_set(err, EINVAL, "the overlay '%s' has no merged view to flatten", o->name);
+            continue;
+        }
         struct overlay view = *o;
         if (!c.flatten) { /* the same walk over l0 alone, taken as it is */
             view.merged = o->layers[0];

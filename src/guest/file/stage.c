@@ -349,26 +349,34 @@ static int stage_put_file(struct stage *s, int dir, const char *name, const stru
     if (alone && done == size && content_holds(old, data.data, data.size))
         return 0;
 
-    int r = temporary_open(dir, temporary, &fresh);
-    if (r < 0)
-        return r;
-    r = io_write_all(fresh, data.data, data.size);
-    while (r == 0 && done < size) {
+    /* What differs for certain goes first: the box's disk may have no room for both. */
+    int r = alike ? 0 : stage_remove(dir, name);
+    if (r == 0)
+        r = temporary_open(dir, temporary, &fresh);
+    if (r == 0)
+        r = io_write_all(fresh, data.data, data.size);
+    /* After a failure the rest is still read: the sender reads the answer only then. */
+    while (done < size) {
         if (wire_read(s->call->in, &next) <= 0 || next.type != WIRE_DATA ||
-            !wire_find(&next, WIRE_K_DATA, &data) || data.size == 0)
+            !wire_find(&next, WIRE_K_DATA, &data) || data.size == 0 || data.size > size - done) {
             r = -EPROTO;
-        else
-            r = data.size > size - done ? -EINVAL : io_write_all(fresh, data.data, data.size);
+            break;
+        }
+        if (r == 0)
+            r = io_write_all(fresh, data.data, data.size);
         done += data.size;
     }
+    if (fresh < 0)
+        return r;
     if (r == 0 && fchmod(fresh, mode) < 0)
         r = -errno;
     if (r == 0) {
         *ret_differs = !alike || content_same(old, fresh) <= 0;
         if (*ret_differs || !alone) {
             r = stage_remove(dir, name);
-            if (r == 0)
-                return sys_renameat2(dir, temporary, dir, name, 0) < 0 ? -errno : 0;
+            if (r == 0 && sys_renameat2(dir, temporary, dir, name, 0) == 0)
+                return 0;
+            r = r == 0 ? -errno : r;
         }
     }
     unlinkat(dir, temporary, 0);

@@ -199,14 +199,15 @@ static json_t *data_scrub(const char *tool, const json_t *from)
     json_object_del(data, "duration");
     if (!data || strcmp(tool, TOOL_RUN_TESTS.name) != 0)
         return data;
-    const char *output = json_get_string(data, "output");
-    if (output)
-        data_set(data, "output", scrubbed_json(output, strlen(output)));
+    const json_t *text = json_object_get(data, "output");
+    if (json_is_string(text))
+        data_set(data, "output", scrubbed_json(json_string_value(text), json_string_length(text)));
     json_array_foreach(json_object_get(data, "tests"), i, test)
     {
-        const char *message = json_get_string(test, "message");
-        if (message)
-            data_set(test, "message", scrubbed_json(message, strlen(message)));
+        text = json_object_get(test, "message");
+        if (json_is_string(text))
+            data_set(test, "message",
+                     scrubbed_json(json_string_value(text), json_string_length(text)));
     }
     return data;
 }

@@ -70,7 +70,7 @@ int http_exchange(const struct http_exchange *x, struct buf *answer, long *ret_s
     struct curl_waitfd wait = {.fd = x->cancel, .events = CURL_WAIT_POLLIN};
     struct pollfd cancel = {.fd = x->cancel, .events = POLLIN};
     char why[CURL_ERROR_SIZE];
-    sigset_t before;
+    struct sigpipe before;
     CURL *e = http_easy_new(x->url, x->headers, why);
     CURLM *multi = e ? curl_multi_init() : NULL;
     int running = 1, left, r = 0;

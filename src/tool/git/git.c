@@ -217,7 +217,7 @@ int git_run_finish(const struct git_call *c, struct child *child, struct buf *re
     _cleanup_buf_ struct buf said = BUF_INIT(COMPLAINT_MAX);
     const char *what = c->args[0];
     char complaint[400];
-    sigset_t before;
+    struct sigpipe before;
     sigpipe_block(&before); /* a git that ends before it has read all its input must not end us */
     int r = git_pump(c, child, &out, &said);
     sigpipe_restore(&before);
@@ -503,8 +503,8 @@ bool git_path_split(const char *path, struct git_path *ret)
     *ret = (struct git_path){.n_folder = at > path ? (size_t)(at - path - 1) : 0,
                              .in_module = strncmp(at, ".git/modules/", 13) == 0};
     /* A submodule's repository lies in modules/NAME, with the same names in it. NAME may have
-     * slashes, so that the names are looked for at any depth there. */
-    for (at += 5; at && ret->kind == GIT_PATH_OTHER; at = strchr(at, '/')) {
+     * slashes and be "config", so that names are looked for at any depth, and commits win. */
+    for (at += 5; at && ret->kind != GIT_PATH_COMMITS; at = strchr(at, '/')) {
         at += *at == '/';
         for (size_t i = 0, n = strcspn(at, "/"); i < ARRAY_SIZE(NAMES); i++)
             if (strlen(NAMES[i].name) == n && memcmp(at, NAMES[i].name, n) == 0)

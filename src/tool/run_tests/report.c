@@ -132,7 +132,6 @@ static int report_take_entry(const char *cwd, struct tests_found *f, const struc
 int tests_collect(struct tool_call *c, const char *cwd, const struct tests_report *report,
                   int64_t newer_ns, struct tests_found *f, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
     const struct tests_found before = *f;
     struct wire_frame frame;
     struct error why = {0};
@@ -141,6 +140,7 @@ int tests_collect(struct tool_call *c, const char *cwd, const struct tests_repor
     if (snprintf(path, sizeof path, "%s%s%s", absolute ? "" : cwd, absolute ? "" : "/",
                  report->path) >= (int)sizeof path)
         return error_set(err, ENAMETOOLONG, "the path of the report is too long");
+    _cleanup_ask_ struct ask a; /* not before it is begun on every way out */
     ask_begin(&a, c, WIRE_REPORT);
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_FORMAT, report->format);

@@ -165,11 +165,11 @@ static int box_settings_run(struct conversation *c, const struct chat_entry *ent
     char name[32] = "net", note[BOX_SPEC_NOTE] = "";
     const char *value = entry->text;
     int r = 0;
+    box_spec_init(&w, "");
     if (!tools)
         return -EIO;
     const struct tool_host *host = tool_session_host(tools);
     struct box *box = tool_session_box(tools);
-    box_spec_init(&w, "");
     if (value && entry->command == &CHAT_SET) {
         size_t n = strcspn(value, " \t=");
         snprintf(name, sizeof name, "%.*s", (int)n, value);

@@ -321,8 +321,7 @@ static void test_batch(void **state)
     say(c, CANCEL(1));
     expect(c,
            "[" PONG(2) ",{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":"
-                       "\"invalid request: it is "
-                       "no object\"}}]");
+                       "\"invalid request: it is not an object\"}}]");
     assert_true(mcp_server_idle(c->server, -1));
     say(c, "[" CALL(1, "talk", "") "]");
     expect_text(c, "0.result.content.0.text", "done");

@@ -96,6 +96,7 @@ static void paths_beneath_git_are_told_apart(void **state)
         {".git/hooks/x", 0, GIT_PATH_SETTINGS},
         {"a/b/.git/packed-refs", 3, GIT_PATH_COMMITS},
         {".git/modules/sub/refs/heads/main", 0, GIT_PATH_COMMITS},
+        {".git/modules/config/refs/heads/main", 0, GIT_PATH_COMMITS},
         {".git/modules/sub/hooks/x", 0, GIT_PATH_SETTINGS},
         {".git/modules/sub/index", 0, GIT_PATH_OTHER},
     };
