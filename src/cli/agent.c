@@ -458,6 +458,7 @@ static int ask_find_pending(struct ask *a, struct error *err)
 {
     if (a->changes.count)
         return 0;
+    agent_changes_free(&a->changes);
     int r = agent_changes(a->agent, &a->changes, err);
     if (r == 0 && a->json && a->changes.count)
         ask_print_json(ask_changes_json(&a->changes), ATTEMPT_NONE);
