@@ -409,8 +409,8 @@ static int client_begin(struct client *c, struct waiter *w, const struct client_
     return 0;
 }
 
-/* Waits for the answer and passes progress on. At a timeout or a cancellation the server is told,
- * and the waiter leaves. */
+/* Waits for the answer and passes progress on. At a timeout or a cancellation it notifies the
+ * server and removes the waiter. */
 static int client_wait(struct client *c, struct waiter *w, const struct client_call *call,
                        struct error *err)
 {

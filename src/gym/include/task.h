@@ -70,7 +70,7 @@ struct task_tests {
     struct task_list import; /* pytest: folders from which the code under test is imported */
     /* pytest: names that are taken from there even if a package of the name is installed */
     struct task_list packages;
-    char *command; /* the command line; also what the agent is told */
+    char *command; /* the command line; also shown to the agent */
     enum task_verdict verdict;
     enum wire_report_format format;
     char *report; /* path in the box; %R in the command stands for one of our choice when NULL */

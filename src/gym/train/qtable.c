@@ -148,7 +148,7 @@ ssize_t qtable_best(const struct qtable *q, size_t state)
 /* How an explorer sees an action. */
 struct prospect {
     double level; /* hope in whole prices of a step: what seconds cost is no reason to prefer one */
-    /* then, where more is known to be had; an untried one promises what its state does */
+    /* then the action whose estimate is higher; an untried one counts as its state does */
     double value;
     uint32_t rank;
 };
