@@ -5,9 +5,10 @@
  * A command is a file with a `const struct command_body` and a row of commands.def. Dispatch, help,
  * `hutch help --json` and the suggestions for mistyped names read the rows.
  *
- * Two programs are built from the table. `hutch` is static and starts fast. `hutch-agent` has the
- * commands that need libcurl, SQLite or ncurses; `hutch` executes it, with the same argv, for every
- * row that says IN_AGENT.
+ * Several programs are built from the table. `hutch` is static and starts fast; for a row that names
+ * another program it executes that one, with the same argv. `hutch-agent` has what needs libcurl,
+ * SQLite or ncurses, `hutch-server` what needs libwebsockets, `hutch-worker` the worker. The files of
+ * the last two are compiled into hutch-agent, too, without their functions: it prints the help.
  */
 #pragma once
 

@@ -14,18 +14,32 @@
 #include "box_host.h"
 #include "text.h"
 #include "probe.h"
-#ifdef HUTCH_AGENT
+#if defined(HUTCH_AGENT) || defined(HUTCH_WORKER)
 #include "mcp.h"
 #endif
 #include "banned.h"
 
 #define COLUMN 28
 
+/* hutch-agent has the option tables of all commands, for the help; the program of a row has the
+ * functions (see cli.h). */
 #define IN_HUTCH(body) NULL, &body
-#ifdef HUTCH_AGENT
-#define IN_AGENT(body) "hutch-agent", &body
+#if defined(HUTCH_AGENT)
+#define IN_AGENT(body)  "hutch-agent", &body
+#define IN_SERVER(body) "hutch-server", &body
+#define IN_WORKER(body) "hutch-worker", &body
+#elif defined(HUTCH_SERVER)
+#define IN_AGENT(body)  "hutch-agent", NULL
+#define IN_SERVER(body) "hutch-server", &body
+#define IN_WORKER(body) "hutch-worker", NULL
+#elif defined(HUTCH_WORKER)
+#define IN_AGENT(body)  "hutch-agent", NULL
+#define IN_SERVER(body) "hutch-server", NULL
+#define IN_WORKER(body) "hutch-worker", &body
 #else
-#define IN_AGENT(body) "hutch-agent", NULL
+#define IN_AGENT(body)  "hutch-agent", NULL
+#define IN_SERVER(body) "hutch-server", NULL
+#define IN_WORKER(body) "hutch-worker", NULL
 #endif
 #define GROUP(name, summary)                         {"", name, summary, NULL, NULL},
 #define COMMAND(body, group, name, program, summary) {group, name, summary, program(body)},
@@ -301,7 +315,8 @@ static int command_dispatch(int argc, char **argv)
     }
     if (!c)
         return EXIT_USAGE;
-    return c->body ? c->body->run(c, argc - used, argv + used) : command_execute(c->program, argv);
+    return c->body && c->body->run ? c->body->run(c, argc - used, argv + used)
+                                   : command_execute(c->program, argv);
 }
 
 int main(int argc, char **argv)
@@ -324,7 +339,7 @@ int main(int argc, char **argv)
         setrlimit(RLIMIT_NOFILE, &limit);
     }
     output_begin();
-#ifdef HUTCH_AGENT
+#if defined(HUTCH_AGENT) || defined(HUTCH_WORKER)
     mcp_tools_register();
 #endif
     return output_finish(command_dispatch(argc, argv));
