@@ -1,0 +1,79 @@
+/*
+ * Live jobs in a worker: each has a channel to the server (channel.c) on which calls come. A call
+ * runs on a thread of its own; the calls of one live job run at once, so its kind locks what it
+ * must. docs/control-plane.md has the protocol.
+ *
+ * A kind of live job is a row: live_box.c, live_session.c, live_gym.c, live_mcp.c.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "text.h"
+
+struct worker;    /* the process, worker.h */
+struct live_job;  /* a lease of a live job, with its channel */
+struct live_call; /* one call */
+
+struct live_op {
+    const char *name;
+    /* Runs the call and ends it by one of call_end, call_fail, call_problem (without one it ends
+     * with status 200 and null). */
+    void (*run)(struct live_call *c);
+};
+
+struct live_kind {
+    const char *name; /* "box" */
+    /* Makes what the job holds, from its lease; *ret_state is given to the calls. Runs once before
+     * the first call. An error fails the job (faults are tried again: err->code EIO, ENOMEM). */
+    int (*open)(struct live_job *l, void **ret_state, struct error *err);
+    /* Ends it: no call is under way any more. `keep`: the worker shuts down and the job goes on
+     * elsewhere, so what outlives the process (a kept box, a history) stays. */
+    void (*close)(struct live_job *l, void *state, bool keep);
+    const struct live_op *ops; /* ended by a row without a name */
+};
+
+extern const struct live_kind LIVE_BOX, LIVE_SESSION, LIVE_GYM, LIVE_MCP;
+
+/* --- the job --- */
+
+const char *live_job_id(const struct live_job *l);
+const char *live_job_user(const struct live_job *l);
+const json_t *live_job_spec(const struct live_job *l);   /* the submission */
+const json_t *live_job_resume(const struct live_job *l); /* of an earlier attempt; or NULL */
+struct worker *live_job_worker(const struct live_job *l);
+const char *live_job_folder(const struct live_job *l); /* its own, on this host; removed at the end */
+int live_job_cancel(const struct live_job *l); /* readable once the job is to end */
+
+/* Stores what a next attempt needs (taken over). Blocks until it is durable. */
+int live_job_set_resume(struct live_job *l, json_t *resume, struct error *err);
+/* Appends an event to the job's events (taken over). Never blocks for long. */
+void live_job_note(struct live_job *l, json_t *event);
+/* A job that the server made for this worker (a fork): opens it with this state; its kind's open()
+ * is not called. `id` and `token` come in the call's input. */
+int live_job_adopt(struct live_job *from, const char *id, unsigned token, json_t *spec, void *state,
+                   struct error *err);
+
+/* --- the call --- */
+
+struct live_job *call_job(const struct live_call *c);
+void *call_state(const struct live_call *c); /* of the kind */
+json_t *call_input(const struct live_call *c); /* borrowed; an object */
+const char *call_user(const struct live_call *c);
+int call_cancel(const struct live_call *c); /* readable once nobody waits for it any more */
+
+void call_event(struct live_call *c, json_t *event); /* taken over */
+/* Waits for credit; -ECANCELED. n 0: the end of the data. */
+int call_send(struct live_call *c, const void *data, size_t n);
+/* The next data of the client: 1 with the buffer replaced, 0 at its end or (timeout_ms) when nothing
+ * came, -ECANCELED. */
+int call_receive(struct live_call *c, struct buf *ret, int timeout_ms, bool *ret_end);
+int call_receive_fd(const struct live_call *c); /* readable while there is data to receive */
+
+void call_end(struct live_call *c, json_t *body);                  /* status 200; taken over */
+void call_problem(struct live_call *c, int status, const char *type, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void call_fail(struct live_call *c, const struct error *err); /* by its errno: ENOENT 404, … */

@@ -1,0 +1,70 @@
+/*
+ * The worker: leases jobs from a server and runs them, each on a thread of its own. All it needs is
+ * the server's URL and a key, or the path of the server's socket on this host.
+ *
+ * worker.c leases, renews and stops; job_run.c runs steps, goal.c a goal; live.h what stays. The
+ * server is asked through server_client.c, which repeats what a broken connection lost.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "text.h"
+
+struct worker;
+
+struct worker_options {
+    const char *server; /* http://…, https://…, or unix:PATH */
+    const char *key;    /* NULL: none is needed on a socket */
+    const char *name;   /* NULL: made of the host's name and the process */
+    const char *folder; /* where its jobs have theirs; NULL: beneath the state folder */
+    unsigned slots, live_slots;
+};
+
+/* Runs until `cancel` is readable: then it takes no more jobs, gives back what it has and ends. */
+int worker_run(const struct worker_options *o, int cancel, struct error *err);
+
+/* A leased job. */
+struct job_lease {
+    char *id, *user, *kind;
+    unsigned token;
+    json_t *spec, *results, *resume; /* of the LEASE; resume may be NULL */
+    unsigned steps_done;
+    bool has_checkpoint;
+    uint64_t log_size;
+    int64_t deadline_ns; /* monotonic; 0: none */
+    char *folder;        /* of its own, removed at the end */
+    int cancel;          /* an eventfd: readable once the job is to end */
+    bool lost, cancelled; /* why; set before it is readable */
+};
+
+const char *worker_name(const struct worker *w);
+
+/* --- the server (server_client.c); from any thread --- */
+
+/* One request of the workers' protocol, repeated while the server cannot be reached and the lease
+ * may still be held. `path` is "step", "finish", …: beneath /v1/worker/jobs/ID. -ESTALE: the lease
+ * is lost. ret_answer may be NULL. */
+int server_post(struct worker *w, const struct job_lease *l, const char *path, json_t *body,
+                json_t **ret_answer, struct error *err);
+/* Sends a file of hutch's own (never one of a box): `size` bytes of fd from its beginning. */
+int server_put(struct worker *w, const struct job_lease *l, const char *path, const char *kind,
+               uint64_t offset, int fd, uint64_t size, json_t **ret_answer, struct error *err);
+/* "workspace", "checkpoint" or "memory" into an unnamed file: *ret_fd -1 if there is none. */
+int server_get(struct worker *w, const struct job_lease *l, const char *what, int *ret_fd,
+               char ret_type[32], struct error *err);
+
+/* --- what jobs of several kinds need --- */
+
+/* Fetches the workspace that a job begins with into FOLDER/workspace: an upload, a git URL, or the
+ * result of another job (workspace.c). ret_path: a new string; NULL: it begins empty. */
+int workspace_prepare(struct worker *w, const struct job_lease *l, char **ret_path,
+                      struct error *err);
+
+/* Opens the box options of a job's spec ("box"), resolved, on that workspace; see box_options.h. */
+struct box_spec;
+int job_box_spec(const struct job_lease *l, const char *workspace, bool agent, struct box_spec *ret,
+                 struct error *err);
