@@ -80,3 +80,10 @@ struct agent_sink {
     void (*event)(void *data, const struct agent_event *e);
     void *data;
 };
+
+/* The event as `hutch ask --json` prints it; NULL: the event has no JSON form, or no memory. */
+json_t *agent_event_json(const struct agent_event *e);
+
+/* The same for changes, and tokens with their cost in dollars (null where it is not known). */
+json_t *agent_changes_json(const struct agent_changes *c);
+json_t *agent_usage_json(const struct model_usage *u, const struct agent_money *money);
