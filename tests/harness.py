@@ -87,7 +87,7 @@ def reachable_program(program, caller, scratch):
 
 
 def copy_parts(program, folder):
-    for name in (program.name, "hutch-guest", "hutch-agent", "hutch-warm.so"):
+    for name in (program.name, "hutch-guest", "hutch-agent", "hutch-server", "hutch-worker", "hutch-warm.so"):
         if program.with_name(name).exists():
             shutil.copy2(program.with_name(name), folder / name)
     shutil.copytree(program.with_name("hutch-skeleton"), folder / "hutch-skeleton", symlinks=True)

@@ -174,7 +174,7 @@ def test_manual_has_each_command(table):
             assert words[1] in sections(manual(f"hutch-{words[0]}"))
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor", "trust"):
+        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor", "trust", "worker"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
