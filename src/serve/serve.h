@@ -98,6 +98,13 @@ void respond_error(struct request *q, const struct error *err);
 /* Before any of the others: a header of the answer. */
 void respond_header(struct request *q, const char *name, const char *value);
 
+/* A body of any length from this thread, as it comes: an attachment `name` of `size` bytes, or
+ * UINT64_MAX where that is not known. respond_write waits while the client is slow (more than 1 MiB
+ * is unsent); -EPIPE: it has gone. n 0: the end. A function that returns before the end breaks the
+ * connection, so that the client does not take a part for the whole. */
+int respond_stream(struct request *q, const char *type, const char *name, uint64_t size);
+int respond_write(struct request *q, const void *data, size_t n);
+
 /* Server-sent events from this thread. sse_send waits while the client is slow; -EPIPE: it has gone.
  * The stream ends when the function returns. id 0: none. */
 int sse_begin(struct request *q);
@@ -131,32 +138,55 @@ void websocket_close(struct request *q, unsigned code, const char *why);
 
 /* --- live jobs (live.c) --- */
 
-/* Receives what a call does, on the thread of live_call. */
+/* What the server holds of live jobs: made before the first request, freed after the last.
+ * live_job_changed belongs into jobs_options.changed. */
+struct live;
+struct live *live_new(void); /* NULL without memory */
+struct live *live_free(struct live *l);
+struct live *serve_live(struct serve *s);
+void live_job_changed(struct live *l, const char *job);
+
+/* Receives what a call does, on the thread of live_call, live_stream_next or live_stream_wait. */
 struct live_sink {
     int (*event)(void *data, const json_t *event); /* negative: cancels the call */
     int (*bytes)(void *data, const void *bytes, size_t n); /* n 0: the end */
     void *data;
 };
 
-/* Calls an operation of a live job and waits for its end: the body (a new reference). The job may
- * not have a worker yet: waits for one, up to 30 s. -ENOENT; a problem of the worker keeps its
- * status and type. `timeout_ms` -1: none; ends when the request's client goes away. */
 struct live_result {
     int status;
-    json_t *body;
+    json_t *body; /* a problem's has "type", "title", "detail" */
 };
+void live_result_free(struct live_result *r);
+#define _cleanup_live_result_ _cleanup_(live_result_free)
+
+/*
+ * Calls an operation of a live job and waits for its end: the body (a new reference). `op` is
+ * "KIND/NAME" ("box/exec"): a job of another kind does not exist here, nor one of another user. The
+ * job may not have a worker yet: waits for one, up to 30 s. 0 also with a problem of the worker,
+ * which has a status of 400 or more; -ENOENT; -EALREADY: the job has ended, and why; -EAGAIN: it has no
+ * worker (503); -ETIMEDOUT (504); -EPROTO: the worker broke the protocol (502); -ECANCELED: the request's client has gone, or the sink refused. The
+ * call counts as a use of the job. `timeout_ms` -1: none. `sink` NULL: nothing but the end is
+ * looked at.
+ */
 int live_call(struct request *q, const char *job, const char *op, json_t *input, /* taken over */
               const struct live_sink *sink, int timeout_ms, struct live_result *ret,
               struct error *err);
-/* A call with data in both directions: begin, send (waits for credit), end. */
+/* A call with data in both directions: open, send (waits for credit), wait. */
 struct live_stream;
 int live_stream_open(struct request *q, const char *job, const char *op, json_t *input,
                      const struct live_sink *sink, struct live_stream **ret, struct error *err);
 int live_stream_send(struct live_stream *s, const void *data, size_t n); /* n 0: the end */
 /* Waits for the end of the call while the sink is called. */
-int live_stream_wait(struct live_stream *s, struct live_result *ret, struct error *err);
+int live_stream_wait(struct live_stream *s, int timeout_ms, struct live_result *ret,
+                     struct error *err);
+/* The same for a thread that waits for other things, too: readable when there is something; gives it
+ * to the sink without waiting. 1: the call has ended; 0: not yet; or a negative errno as above. */
+int live_stream_fd(const struct live_stream *s);
+int live_stream_next(struct live_stream *s, struct live_result *ret, struct error *err);
 struct live_stream *live_stream_close(struct live_stream *s); /* cancels what still runs */
-/* Answers with the result of a call, or with its problem. */
+/* Answers with the result of a call, with the route's status, or with its problem. For the errors of
+ * these calls: respond_error(). */
 void respond_live(struct request *q, struct live_result *r);
 
 /* --- the server itself (serve.c) --- */

@@ -35,13 +35,24 @@ struct job_lease {
     unsigned steps_done;
     bool has_checkpoint;
     uint64_t log_size;
-    int64_t deadline_ns; /* monotonic; 0: none */
-    char *folder;        /* of its own, removed at the end */
-    int cancel;          /* an eventfd: readable once the job is to end */
-    bool lost, cancelled; /* why; set before it is readable */
+    int64_t deadline_ns;  /* monotonic; 0: none */
+    char *folder;         /* of its own, removed at the end */
+    int cancel;           /* an eventfd: readable once the job is to end */
+    bool lost, cancelled; /* why; set before it is readable. Neither: the worker shuts down */
+    void *adopted;        /* of a live job: what worker_adopt was given; NULL: leased as usual */
 };
 
 const char *worker_name(const struct worker *w);
+const struct worker_options *worker_options(const struct worker *w);
+/* What the channels of its live jobs share: made by channels_open() before the first job, freed by
+ * channels_close() after the last (channel.h). */
+struct channels *worker_channels(const struct worker *w);
+
+/* A live job that the server leased to this worker by itself (a fork of `from`, whose kind and user
+ * it has): adds its lease and starts its thread, as if it had come as a LEASE. live_run() finds
+ * `adopted` in the lease; on failure it stays the caller's. */
+int worker_adopt(struct worker *w, const struct job_lease *from, const char *id, unsigned token,
+                 const json_t *spec, void *adopted, struct error *err);
 
 /* --- the server (server_client.c); from any thread --- */
 
