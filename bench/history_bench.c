@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         return 2;
     }
     int64_t before = clock_now();
-    if (history_open(argv[1], false, &h, &repaired, &err) < 0)
+    if (history_open(NULL, argv[1], false, &h, &repaired, &err) < 0)
         return fail(&err);
     printf("{\"open\": [%lld], \"append\": [", (long long)(clock_now() - before));
     long n = strtol(argv[2], NULL, 10);

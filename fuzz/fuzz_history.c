@@ -58,7 +58,7 @@ static void check_loader(const uint8_t *data, size_t n)
     assert(f && fwrite(data, 1, n, f) == n);
     fclose(f);
     size_t wanted = messages_of(data, n);
-    int r = history_open("x", true, &h, NULL, NULL);
+    int r = history_open(NULL, "x", true, &h, NULL, NULL);
     size_t count = r == 0 ? history_count(h) : 0;
     if (wanted != SIZE_MAX && r != -EPROTONOSUPPORT)
         assert(r == 0 && count == wanted && !history_trouble(h));
@@ -67,13 +67,13 @@ static void check_loader(const uint8_t *data, size_t n)
     check_readable(h);
     history_close(h);
     bool repaired = false;
-    assert(history_open("x", false, &h, NULL, NULL) == 0 && history_count(h) == count);
+    assert(history_open(NULL, "x", false, &h, NULL, NULL) == 0 && history_count(h) == count);
     json_t *message = json_pack("{s:s, s:i}", "role", "user", "turn", 1);
     assert(history_append(h, message, NULL) == 0);
     json_decref(message);
     check_readable(h);
     history_close(h);
-    assert(history_open("x", false, &h, &repaired, NULL) == 0 && !repaired &&
+    assert(history_open(NULL, "x", false, &h, &repaired, NULL) == 0 && !repaired &&
            history_count(h) == count + 1);
     history_close(h);
 }
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         int fd;
         snprintf(home, sizeof home, "/dev/shm/fuzz-history-XXXXXX");
         assert(mkdtemp(home) && setenv("XDG_DATA_HOME", home, 1) == 0 &&
-               history_folder(&fd, NULL) == 0);
+               history_folder(NULL, &fd, NULL) == 0);
         close(fd);
         snprintf(folder, sizeof folder, "%s/hutch/history", home);
         snprintf(path, sizeof path, "%s/x.json", folder);

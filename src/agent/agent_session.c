@@ -210,7 +210,8 @@ static int agent_resume(struct agent *a, struct error *err)
 {
     struct stat written;
     bool repaired = false;
-    int r = history_open(a->options.resume, false, &a->history, &repaired, err);
+    int r =
+        history_open(a->options.histories, a->options.resume, false, &a->history, &repaired, err);
     if (r < 0)
         return r;
     if (stat(history_path(a->history), &written) == 0)
@@ -264,7 +265,8 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
         agent_remember_folder(a);
         r = workbox_new(&a->box_options, &a->box, err);
         if (r == 0)
-            r = history_new(a->box_options.workspace, NULL, 0, &a->history, err);
+            r = history_new(a->options.histories, a->box_options.workspace, NULL, 0, &a->history,
+                            err);
     }
     if (r == 0)
         r = agent_use_model(a, &spec, err);
@@ -313,7 +315,8 @@ static int agent_add_tools(struct agent *a, struct error *err)
         (settings_model(settings, embedder, &spec, &why) < 0 ||
          model_open(&spec, &a->embedder, &why) < 0))
         agent_note(a, "the memory searches words only: %s", why.text);
-    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : NULL,
+    struct memory_options o = {.folder = a->options.histories,
+                               .embedder = a->embedder ? model_spec_of(a->embedder)->name : NULL,
                                .model = a->embedder};
     struct tool_source *memory = memory_tools(a->history, &o);
     if (!memory || tool_session_add(a->tools, memory) < 0)

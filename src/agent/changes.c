@@ -118,7 +118,7 @@ static int patch_open_folder(const struct agent *a, int *ret_folder,
                              char ret_name[HISTORY_ID_MAX + 8], struct error *err)
 {
     snprintf(ret_name, HISTORY_ID_MAX + 8, "%s.patch", history_id(a->history));
-    return history_folder(ret_folder, err);
+    return history_folder(a->options.histories, ret_folder, err);
 }
 
 int agent_save(struct agent *a, struct error *err)
@@ -310,7 +310,8 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
     if (b->folder_known && !b->folder_replaced)
         b->watch = folder_watch_new(b->box_options.workspace);
     b->options.record = NULL; /* a recording is of one conversation */
-    r = history_new(a->box_options.workspace, history_id(a->history), turn, &b->history, err);
+    r = history_new(a->options.histories, a->box_options.workspace, history_id(a->history), turn,
+                    &b->history, err);
     if (r == 0 && turn > 0)
         r = history_copy_until(a->history, turn, b->history, err);
     if (r == 0)

@@ -247,7 +247,7 @@ static int history_show_run(const struct command *self, int argc, char **argv)
     int n, status;
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
         return status;
-    int r = history_open(argv[0], true, &h, NULL, &err);
+    int r = history_open(NULL, argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
     if (r == 0)
@@ -288,7 +288,7 @@ static int history_export_run(const struct command *self, int argc, char **argv)
     const char *suffix = o.output ? strrchr(o.output, '.') : NULL;
     bool html = o.format ? strcmp(o.format, "html") == 0
                          : suffix && (strcmp(suffix, ".html") == 0 || strcmp(suffix, ".htm") == 0);
-    int r = history_open(argv[0], true, &h, NULL, &err);
+    int r = history_open(NULL, argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
     /* It may hold secrets of the session: a new file is the person's alone. */
@@ -359,7 +359,7 @@ static int history_search_run(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     if (o.session)
-        r = history_open(o.session, true, &h, NULL, &err);
+        r = history_open(NULL, o.session, true, &h, NULL, &err);
     q.session = h ? history_id(h) : NULL;
     if (r == 0)
         r = memory_open(NULL, &m, &err);

@@ -35,8 +35,12 @@
 #define FOLDER_OPEN     (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define LOCK_TRIES      10
 
-int history_folder_path(char **ret, struct error *err)
+int history_folder_path(const char *folder, char **ret, struct error *err)
 {
+    if (folder) {
+        *ret = strdup(folder);
+        return *ret ? 0 : error_set(err, ENOMEM, "out of memory");
+    }
     const char *base = getenv("XDG_DATA_HOME"), *middle = "";
     if (!base || base[0] != '/') { /* the specification says to ignore a relative one */
         base = getenv("HOME");
@@ -50,11 +54,11 @@ int history_folder_path(char **ret, struct error *err)
     return *ret ? 0 : error_set(err, ENOENT, "no home folder: set HOME");
 }
 
-int history_folder(int *ret_fd, struct error *err)
+int history_folder(const char *folder, int *ret_fd, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
     struct stat st;
-    int r = history_folder_path(&path, err);
+    int r = history_folder_path(folder, &path, err);
     if (r < 0)
         return r;
     _cleanup_fd_ int fd = open(path, FOLDER_OPEN);
@@ -97,15 +101,15 @@ static void hidden_name(const struct history *h, char *out, size_t size)
     snprintf(out, size, ".%s.new", h->id);
 }
 
-int history_reserve(struct history *h, struct error *err)
+int history_reserve(const char *folder, struct history *h, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
     char second[HISTORY_ID_MAX - 8], hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
     struct tm local;
     time_t t = time(NULL);
-    int r = history_folder(&h->folder, err);
+    int r = history_folder(folder, &h->folder, err);
     if (r == 0)
-        r = history_folder_path(&path, err);
+        r = history_folder_path(folder, &path, err);
     if (r < 0)
         return r;
     localtime_r(&t, &local);
@@ -237,7 +241,7 @@ static int history_find_path(const char *path, struct history *h, struct error *
     return h->folder < 0 ? error_errno(err, errno, "cannot open the folder %s", folder) : 0;
 }
 
-int history_find(const char *given, struct history *h, struct error *err)
+int history_find(const char *folder, const char *given, struct history *h, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
     if (strchr(given, '/') && !h->read_only)
@@ -248,9 +252,9 @@ int history_find(const char *given, struct history *h, struct error *err)
             given);
     if (strchr(given, '/'))
         return history_find_path(given, h, err);
-    int r = history_folder(&h->folder, err);
+    int r = history_folder(folder, &h->folder, err);
     if (r == 0)
-        r = history_folder_path(&path, err);
+        r = history_folder_path(folder, &path, err);
     if (r < 0)
         return r;
     size_t n = strlen(given);
@@ -437,7 +441,7 @@ static int info_compare(const void *a, const void *b)
 int history_list(struct history_info **ret, size_t *ret_count, struct error *err)
 {
     struct listing l = {.folder = -1};
-    int r = history_folder(&l.folder, err);
+    int r = history_folder(NULL, &l.folder, err);
     if (r < 0)
         return r;
     r = history_each(l.folder, listing_add, &l);
@@ -467,7 +471,7 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
     if (!h)
         return -ENOMEM;
     h->exists = true;
-    int r = history_find(given, h, err);
+    int r = history_find(NULL, given, h, err);
     if (r == 0)
         r = history_open_file(h, err);
     /* Any other file of such a name is the person's: hutch does not delete it. */

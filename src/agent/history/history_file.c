@@ -166,7 +166,7 @@ struct history *history_close(struct history *h)
     return NULL;
 }
 
-int history_new(const char *workspace, const char *parent, unsigned parent_turn,
+int history_new(const char *folder, const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err)
 {
     char created[32];
@@ -175,7 +175,7 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
     struct history *h = history_alloc(err);
     if (!h)
         return -ENOMEM;
-    int r = history_reserve(h, err);
+    int r = history_reserve(folder, h, err);
     if (r < 0) {
         history_close(h);
         return r;
@@ -195,8 +195,8 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
     return 0;
 }
 
-int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
-                 struct error *err)
+int history_open(const char *folder, const char *given, bool read_only, struct history **ret,
+                 bool *ret_repaired, struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {0};
     struct stat st;
@@ -205,7 +205,7 @@ int history_open(const char *given, bool read_only, struct history **ret, bool *
         return -ENOMEM;
     h->read_only = read_only;
     h->exists = true;
-    int r = history_find(given, h, err);
+    int r = history_find(folder, given, h, err);
     if (r == 0)
         r = history_open_file(h, err);
     if (r == 0)

@@ -80,13 +80,13 @@ int history_repair(struct history *h, const struct loaded *l, struct error *err)
 
 /* folder.c */
 bool history_is_id(const char *text, size_t n);
-int history_reserve(struct history *h, struct error *err);
+int history_reserve(const char *folder, struct history *h, struct error *err);
 void history_unreserve(struct history *h);
 int history_publish(struct history *h, struct error *err);
-int history_find(const char *given, struct history *h,
+int history_find(const char *folder, const char *given, struct history *h,
                  struct error *err);                         /* sets folder, name, id, path */
 int history_open_file(struct history *h, struct error *err); /* sets fd; locks it */
-int history_folder_path(char **ret, struct error *err);
+int history_folder_path(const char *folder, char **ret, struct error *err);
 
 /* A copy of the entry, from any thread; false if there is none. */
 bool history_peek(struct history *h, size_t i, struct history_entry *ret);

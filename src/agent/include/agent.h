@@ -21,6 +21,7 @@ struct agent_options {
     const char *model;             /* PROVIDER/NAME; NULL: the configured one */
     const char *start;       /* folder of the workspace that the shell starts in; NULL: its top */
     const char *resume;      /* a session's ID; NULL: a new one */
+    const char *histories;   /* the folder of the sessions; NULL: the person's */
     const char *system_file; /* instead of the built-in system prompt; NULL */
     const char *record;      /* see model_spec */
     uint64_t max_tokens;     /* of all answers of a turn together; 0: none */

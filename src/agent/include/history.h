@@ -87,20 +87,21 @@ struct history_totals {
     char model[128];
 };
 
-/* The folder, made if need be (0700). */
-int history_folder(int *ret_fd, struct error *err);
+/* The folder, made if need be (0700): this one, or the person's if it is NULL. Histories of several
+ * people, as a worker has them, are in folders of their own: the memory searches all of a folder. */
+int history_folder(const char *folder, int *ret_fd, struct error *err);
 
-/* A new session: its ID is taken, the file appears with its first message. `workspace` and `parent`
- * may be NULL. */
-int history_new(const char *workspace, const char *parent, unsigned parent_turn,
+/* A new session: its ID is taken, the file appears with its first message. `folder` as above;
+ * `workspace` and `parent` may be NULL. */
+int history_new(const char *folder, const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err);
 
 /* Opens a session to continue it, or only to read it: then it is neither locked nor changed.
  * `given`: its ID or a unique prefix, "last" (written last), or a path if it is only read. -ENOENT;
  * -EBUSY: another program has it, and the text says which; -EBADMSG: not a session of hutch.
  * *ret_repaired: something could not be read, see history_trouble(). */
-int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
-                 struct error *err);
+int history_open(const char *folder, const char *given, bool read_only, struct history **ret,
+                 bool *ret_repaired, struct error *err);
 struct history *history_close(struct history *h);
 
 /* What could not be read and what was done about it: one line for a person; NULL: all is well. */

@@ -20,6 +20,7 @@ struct model;
 struct memory;
 
 struct memory_options {
+    const char *folder;   /* of the histories, see history_folder; NULL: the person's */
     const char *embedder; /* model for vectors; NULL: words only */
     struct model *model;  /* that is asked for them; borrowed; used while a search is under way */
 };

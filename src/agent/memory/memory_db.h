@@ -9,6 +9,7 @@
 
 struct memory {
     pthread_mutex_t lock;
+    char *histories; /* the path of the folder */
     char *path;
     int folder;
     sqlite3 *db;

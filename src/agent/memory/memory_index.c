@@ -182,7 +182,7 @@ int memory_rebuild(struct memory *m, struct error *err)
 
 int memory_open(const struct memory_options *o, struct memory **ret, struct error *err)
 {
-    _cleanup_free_ char *folder = NULL;
+    const char *folder = o ? o->folder : NULL;
     struct memory *m = calloc(1, sizeof *m);
     if (!m)
         return error_set(err, ENOMEM, "out of memory");
@@ -190,10 +190,10 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
     pthread_mutex_init(&m->lock, NULL);
     m->embedder = o && o->model ? o->embedder : NULL;
     m->model = o ? o->model : NULL;
-    int r = history_folder(&m->folder, err);
+    int r = history_folder(folder, &m->folder, err);
     if (r == 0)
-        r = history_folder_path(&folder, err);
-    m->path = r == 0 ? str_printf("%s/memory.db", folder) : NULL;
+        r = history_folder_path(folder, &m->histories, err);
+    m->path = r == 0 ? str_printf("%s/memory.db", m->histories) : NULL;
     if (r == 0 && !m->path)
         r = error_set(err, ENOMEM, "out of memory");
     _cleanup_fd_ int lock = -1;
@@ -219,6 +219,7 @@ struct memory *memory_close(struct memory *m)
     sqlite3_close_v2(m->db);
     cleanup_close(&m->folder);
     pthread_mutex_destroy(&m->lock);
+    free(m->histories);
     free(m->path);
     free(m);
     return NULL;
@@ -525,7 +526,7 @@ static int update_session(void *data, const char *name, size_t n_id)
     if (p->own && strcmp(history_id(p->own), id) == 0)
         return session_index(p->m, p->own, &st, p->cancel, p->err);
     struct history *h = NULL;
-    int r = history_open(name, true, &h, NULL, NULL);
+    int r = history_open(p->m->histories, name, true, &h, NULL, NULL);
     if (r < 0)
         return 0; /* the file is not a session */
     r = session_index(p->m, h, &st, p->cancel, p->err);

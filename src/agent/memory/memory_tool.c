@@ -118,7 +118,7 @@ static int memory_tool_read(struct tool_call *c, const char *session, struct err
     size_t from = (size_t)input_int(c, "offset", 0);
     long long number = (long long)input_int(c, "message", 0);
     bool other = session && strcmp(session, history_id(s->own)) != 0;
-    int r = other ? history_open(session, true, &open, NULL, err) : 0;
+    int r = other ? history_open(s->options.folder, session, true, &open, NULL, err) : 0;
     struct history *h = other ? open : s->own;
     if (r == 0 && (size_t)number >= history_count(h))
         return tool_fail(c, "input.message: the session %s has %zu messages, the first is 0",

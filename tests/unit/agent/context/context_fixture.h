@@ -38,7 +38,7 @@ static inline struct history *new_history(void)
 {
     struct history *h = NULL;
     struct error err = {0};
-    if (history_new("/ws", NULL, 0, &h, &err) < 0)
+    if (history_new(NULL, "/ws", NULL, 0, &h, &err) < 0)
         fail_msg("%s", err.text);
     return h;
 }

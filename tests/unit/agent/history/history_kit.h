@@ -70,7 +70,7 @@ static inline struct history *fresh(void)
 {
     struct error err = {0};
     struct history *h = NULL;
-    if (history_new("/ws", NULL, 0, &h, &err) < 0)
+    if (history_new(NULL, "/ws", NULL, 0, &h, &err) < 0)
         fail_msg("%s", err.text);
     return h;
 }
@@ -79,7 +79,7 @@ static inline struct history *open_it(const char *id, bool read_only, bool *ret_
 {
     struct error err = {0};
     struct history *h = NULL;
-    if (history_open(id, read_only, &h, ret_repaired, &err) < 0)
+    if (history_open(NULL, id, read_only, &h, ret_repaired, &err) < 0)
         fail_msg("%s", err.text);
     return h;
 }

@@ -161,7 +161,7 @@ static void test_fork(void **state)
     hutch(h, "summary", "until", 3);
     answer(h, "B");
     begin(h, 3, "c");
-    assert_int_equal(history_new("/ws", history_id(h), 2, &fork, &err), 0);
+    assert_int_equal(history_new(NULL, "/ws", history_id(h), 2, &fork, &err), 0);
     assert_int_equal(history_copy_until(h, 2, fork, &err), 0);
     assert_string_equal(counting(fork), "a A b B");
     assert_int_equal(history_turns(fork), 2);
@@ -214,14 +214,14 @@ static void test_lock(void **state)
     char id[HISTORY_ID_MAX], gone[HISTORY_ID_MAX];
     snprintf(id, sizeof id, "%s", history_id(h));
     begin(h, 1, "mine");
-    assert_int_equal(history_open(id, false, &second, NULL, &err), -EBUSY);
+    assert_int_equal(history_open(NULL, id, false, &second, NULL, &err), -EBUSY);
     assert_non_null(strstr(err.text, "this program"));
     assert_int_equal(history_remove(id, gone, &err), -EBUSY);
     pid_t child = fork();
     if (child == 0) {
         char pid[32];
         snprintf(pid, sizeof pid, "process %d (test_history)", getppid());
-        int r = history_open(id, false, &second, NULL, &err);
+        int r = history_open(NULL, id, false, &second, NULL, &err);
         _exit(r == -EBUSY && strstr(err.text, pid) ? 0 : 1);
     }
     int status;
@@ -241,8 +241,8 @@ static void test_find(void **state)
     struct error err = {0};
     struct history *h = NULL;
     int fd;
-    assert_int_equal(history_open("last", true, &h, NULL, &err), -ENOENT);
-    assert_int_equal(history_folder(&fd, &err), 0);
+    assert_int_equal(history_open(NULL, "last", true, &h, NULL, &err), -ENOENT);
+    assert_int_equal(history_folder(NULL, &fd, &err), 0);
     close(fd);
     spill_text("20200101-000000", text);
     spill_text("20200101-000000-2", text);
@@ -269,11 +269,11 @@ static void test_find(void **state)
     h = open_it(file_of("20200202-000000", ".json"), true, NULL);
     assert_string_equal(history_id(h), "20200202-000000");
     history_close(h);
-    assert_int_equal(history_open("2020", true, &h, NULL, &err), -EINVAL);
-    assert_int_equal(history_open("2021", true, &h, NULL, &err), -ENOENT);
-    assert_int_equal(history_open("", true, &h, NULL, &err), -ENOENT);
-    assert_int_equal(history_open("../x", true, &h, NULL, &err), -ENOENT);
-    assert_int_equal(history_open("/", true, &h, NULL, &err), -EINVAL);
+    assert_int_equal(history_open(NULL, "2020", true, &h, NULL, &err), -EINVAL);
+    assert_int_equal(history_open(NULL, "2021", true, &h, NULL, &err), -ENOENT);
+    assert_int_equal(history_open(NULL, "", true, &h, NULL, &err), -ENOENT);
+    assert_int_equal(history_open(NULL, "../x", true, &h, NULL, &err), -ENOENT);
+    assert_int_equal(history_open(NULL, "/", true, &h, NULL, &err), -EINVAL);
 }
 
 static void test_list_and_remove(void **state)

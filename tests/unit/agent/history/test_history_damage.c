@@ -128,7 +128,7 @@ static void test_other_layouts(void **state)
         " \"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"A\"}]}\n]   }  \n\n",
     };
     int fd;
-    assert_int_equal(history_folder(&fd, NULL), 0);
+    assert_int_equal(history_folder(NULL, &fd, NULL), 0);
     close(fd);
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         _cleanup_free_ char *text = strdup(texts[i]);
@@ -196,7 +196,7 @@ static void test_damaged_in_the_middle(void **state)
 static void test_two_lists(void **state)
 {
     int fd;
-    assert_int_equal(history_folder(&fd, NULL), 0);
+    assert_int_equal(history_folder(NULL, &fd, NULL), 0);
     close(fd);
     spill_text(
         "two",
@@ -227,16 +227,16 @@ static void test_no_history(void **state)
     struct error err;
     struct history *h;
     int fd;
-    assert_int_equal(history_folder(&fd, NULL), 0);
+    assert_int_equal(history_folder(NULL, &fd, NULL), 0);
     close(fd);
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         spill_text("x", texts[i]);
-        assert_int_equal(history_open("x", false, &h, NULL, &err), -EBADMSG);
+        assert_int_equal(history_open(NULL, "x", false, &h, NULL, &err), -EBADMSG);
         _cleanup_buf_ struct buf same = slurp(file_of("x", ".json"));
         assert_int_equal(same.len, strlen(texts[i]));
     }
     spill_text("x", "{\"version\": 2, \"messages\": []}");
-    assert_int_equal(history_open("x", false, &h, NULL, &err), -EPROTONOSUPPORT);
+    assert_int_equal(history_open(NULL, "x", false, &h, NULL, &err), -EPROTONOSUPPORT);
     spill_text("x", "{\"version\": 1, \"messages\": []}");
     h = open_it("x", false, NULL);
     begin(h, 1, "a");
@@ -244,7 +244,7 @@ static void test_no_history(void **state)
     json_decref(document("x"));
     assert_int_equal(unlink(file_of("x", ".json")), 0);
     assert_int_equal(mkfifo(file_of("x", ".json"), 0600), 0);
-    assert_int_equal(history_open("x", true, &h, NULL, &err), -EINVAL);
+    assert_int_equal(history_open(NULL, "x", true, &h, NULL, &err), -EINVAL);
 }
 
 int main(void)
