@@ -8,7 +8,6 @@
 #include "import.h"
 #include "entry.h"
 #include "lib_gym.h"
-#include "tool.h"
 #include "banned.h"
 
 struct arena_request {
@@ -207,15 +206,6 @@ void hutch_arena_close(hutch_arena *a)
 }
 
 /* A task as hutch_tasks() lists it. */
-static json_t *task_describe(const struct task *t)
-{
-    return json_pack("{s:s, s:s?, s:s?, s:s?, s:i, s:f, s:f, s:I, s:s, s:I}", "name", t->name,
-                     "title", t->title, "language", t->language, "instruction", t->instruction,
-                     "max_steps", (int)t->max_steps, "call_price", t->call_price, "second_price",
-                     t->second_price, "seed", (json_int_t)t->seed, "digest", t->digest, "patches",
-                     (json_int_t)t->n_patches);
-}
-
 static int tasks_list_imported(const struct arena_request *w, json_t *list, struct error *err)
 {
     struct task_set set = {0};
@@ -274,32 +264,7 @@ int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
         r = entry_need(&e, ret_info, "ret_info");
     if (r < 0)
         return entry_end(&e, r);
-    const struct task *t = a->task;
-    json_t *info = task_describe(t), *names = json_array(), *calls = json_array(),
-           *features = json_array(), *tools = json_array();
-    json_int_t expected = (json_int_t)arena_expected(a->arena)->count;
-    for (size_t i = 0; i < task_actions(t); i++) {
-        char name[256];
-        const char *tool;
-        json_t *input;
-        task_action_name(t, i, name, sizeof name);
-        json_array_append_new(names, json_string(name));
-        if (task_action(t, i, &tool, &input) < 0)
-            continue;
-        json_object_set_new(input, "tool", json_string(tool));
-        json_array_append_new(calls, input);
-    }
-    for (size_t i = 0; i < task_features(t); i++) /* the sizes of their ranges: see env_features */
-        json_array_append_new(features, json_integer(i == t->n_patches ? expected + 2 : 2));
-    for (size_t i = 0; TOOLS[i]; i++)
-        if (!(TOOLS[i]->flags & TOOL_HOST))
-            json_array_append_new(tools, json_string(TOOLS[i]->name));
-    json_array_append_new(tools, json_string("submit"));
-    json_object_set_new(info, "actions", names);
-    json_object_set_new(info, "calls", calls);
-    json_object_set_new(info, "features", features);
-    json_object_set_new(info, "tools", tools);
-    json_object_set_new(info, "expected", json_integer(expected));
+    json_t *info = task_interface(a->task, arena_expected(a->arena)->count);
     json_object_set_new(info, "clock",
                         json_string(arena_clock(a->arena) == CLOCK_VIRTUAL ? "virtual" : "wall"));
     return entry_end(&e, json_give(info, ret_info, &e.error));

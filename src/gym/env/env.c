@@ -26,6 +26,7 @@ int env_open(struct gym_arena *a, struct gym_env **ret, struct error *err)
     if (e) {
         e->arena = a;
         e->task = t;
+        e->clock = arena_clock(a);
         e->pass_rate = NAN;
         e->cancel = -1;
         e->patched = calloc(t->n_patches + 1, sizeof(bool));
@@ -139,6 +140,7 @@ int env_fork(struct gym_env *e, struct gym_env **ret, struct error *err)
     int r = env_open(e->arena, &copy, err);
     if (r < 0)
         return r;
+    copy->clock = e->clock;
     copy->seed = e->seed;
     copy->cancel = e->cancel;
     copy->begun = e->begun;
@@ -269,7 +271,12 @@ const struct task *env_task(const struct gym_env *e)
 
 enum gym_clock env_clock(const struct gym_env *e)
 {
-    return arena_clock(e->arena);
+    return e->clock;
+}
+
+void env_set_clock(struct gym_env *e, enum gym_clock clock)
+{
+    e->clock = clock;
 }
 
 pid_t env_box_pid(const struct gym_env *e)

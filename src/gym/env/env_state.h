@@ -29,6 +29,7 @@ struct env_action {
 struct gym_env {
     struct gym_arena *arena;
     const struct task *task;
+    enum gym_clock clock;
     uint64_t seed;
     bool begun, over;
     unsigned calls;

@@ -265,7 +265,7 @@ static int step_run(struct gym_env *e, const char *tool, json_t *input, struct g
     int r = action_outcome(e, tool, input, &o);
     if (r < 0)
         return r;
-    int64_t ns = arena_clock(e->arena) == CLOCK_WALL
+    int64_t ns = e->clock == CLOCK_WALL
                      ? o.ns
                      : virtual_clock_ns(tool, arena_expected(e->arena)->count);
     r = step_advance(e, tool, input, &o, ns);

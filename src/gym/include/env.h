@@ -88,7 +88,9 @@ struct gym_episode {
 };
 void env_episode(const struct gym_env *e, struct gym_episode *ret);
 const struct task *env_task(const struct gym_env *e);
+/* The arena's, unless another one was set. To be set before a reset. */
 enum gym_clock env_clock(const struct gym_env *e);
+void env_set_clock(struct gym_env *e, enum gym_clock clock);
 
 /* Tests only: the process 1 of the environment's box, or 0 if it has none now. */
 pid_t env_box_pid(const struct gym_env *e);

@@ -149,3 +149,11 @@ size_t task_features(
     const struct task *t); /* numbers of the discrete observation, see env_features */
 int task_action(const struct task *t, size_t number, const char **ret_tool, json_t **ret_input);
 void task_action_name(const struct task *t, size_t number, char *text, size_t size);
+
+/* For programs, as new objects (NULL without memory): {"name", "title", "language", "instruction",
+ * "max_steps", "call_price", "second_price", "seed", "digest", "patches"}. And the same with how the
+ * task is played: "actions" (their names) and "calls" (the same as calls of tools) of the discrete
+ * view, "features" (the sizes of their ranges, see env_features), "tools", "expected". `expected`:
+ * how many tests count. */
+json_t *task_describe(const struct task *t);
+json_t *task_interface(const struct task *t, size_t expected);
