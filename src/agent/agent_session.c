@@ -290,6 +290,8 @@ static void agent_note_trouble(void *data, const char *text)
 int agent_set_host(struct agent *a, struct error *err)
 {
     struct tool_host host = a->options.host;
+    if (a->options.foreign)
+        return 0;
     host.clone_max = a->box_options.limits.disk;
     return tool_session_set_host(a->tools, &host, err);
 }
@@ -434,6 +436,14 @@ void agent_interrupt(struct agent *a)
     const uint64_t one = 1;
     if (write(a->cancel, &one, sizeof one) < 0) {
         /* Only a full counter makes it fail, and then it is readable anyway. */
+    }
+}
+
+void agent_forget_interrupt(struct agent *a)
+{
+    uint64_t count;
+    if (read(a->cancel, &count, sizeof count) < 0) {
+        /* There was none. */
     }
 }
 

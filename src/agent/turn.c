@@ -66,15 +66,12 @@ json_t *message_of_hutch(const char *kind, const char *fmt, ...)
 
 static int turn_begin(struct agent *a, const char *words, struct error *err)
 {
-    uint64_t count;
     int r = agent_ready(a, err);
     if (r < 0)
         return r;
-    /* Forget an old interrupt. Unattended, it may have come while the box was made. */
-    if (!a->options.unattended && cancel_asked(a->cancel) &&
-        read(a->cancel, &count, sizeof count) < 0) {
-        /* It is not readable any more, which is all that matters. */
-    }
+    /* Unattended, it may have come while the box was made. */
+    if (!a->options.unattended)
+        agent_forget_interrupt(a);
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
     /* The history has the system prompt once: again only if it is another than before. */
     _cleanup_json_ json_t *recorded = history_last(a->history, "system");

@@ -17,6 +17,7 @@
 #include "io.h"
 #include "json.h"
 #include "settings.h"
+#include "thread.h"
 #include "banned.h"
 
 #define BROKEN_SHOWN       3   /* lines of a .env; the rest is counted */
@@ -35,7 +36,8 @@ struct settings {
     char *dotenv[VAR_COUNT]; /* what counts of it */
     char *safedir;           /* absolute; NULL: not set */
     json_t *notes;
-    json_t *kept; /* strings that callers borrow: expanded keys and the like */
+    pthread_mutex_t lock; /* guards `kept`: agents that were forked share their settings */
+    json_t *kept;         /* strings that callers borrow: expanded keys and the like */
 };
 
 struct dotenv_reading {
@@ -76,6 +78,7 @@ const char *settings_keep(struct settings *s, char *text)
 {
     json_t *kept = text ? json_string(text) : NULL;
     free(text);
+    LOCKED(&s->lock);
     return kept && json_array_append_new(s->kept, kept) == 0 ? json_string_value(kept) : NULL;
 }
 
@@ -248,6 +251,7 @@ int settings_read(const char *folder, const char *workspace, bool trust, struct 
     s->trust_run = trust;
     s->notes = json_array();
     s->kept = json_array();
+    pthread_mutex_init(&s->lock, NULL);
     int r = s->notes && s->kept ? config_read(&s->config, err)
                                 : error_set(err, ENOMEM, "out of memory");
     if (r == 0 && folder)
@@ -279,6 +283,7 @@ struct settings *settings_free(struct settings *s)
     json_decref(s->workspace);
     json_decref(s->notes);
     json_decref(s->kept);
+    pthread_mutex_destroy(&s->lock);
     for (size_t i = 0; i < VAR_COUNT; i++)
         free(s->dotenv[i]);
     trust_free(&s->here);
@@ -467,7 +472,10 @@ static int entry_expand_headers(struct settings *s, const char *provider, const 
 {
     const char *name, *text;
     json_t *value, *made = json_object();
-    if (!made || json_array_append_new(s->kept, made) < 0)
+    pthread_mutex_lock(&s->lock);
+    bool kept = made && json_array_append_new(s->kept, made) == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (!kept)
         return error_set(err, ENOMEM, "out of memory");
     json_object_foreach((json_t *)headers, name, value)
     {

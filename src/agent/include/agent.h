@@ -29,6 +29,8 @@ struct agent_options {
     double max_cost;         /* dollars per turn of the person; 0: none */
     bool box_options_given;  /* by the person; they do not change a box that exists already */
     bool unattended;         /* nobody can answer questions: `ask` */
+    bool foreign;            /* it works for somebody else than this process's user: without the
+                                tools that work on the host */
     struct tool_host host;   /* for host-side tools; its folder and mode are the box's */
 };
 
@@ -45,6 +47,9 @@ int agent_turn(struct agent *a, const char *words, struct error *err);
 
 /* Ends the current turn and what it runs in the box. Async-signal-safe. */
 void agent_interrupt(struct agent *a);
+
+/* Drops an interrupt that came while no turn was running. */
+void agent_forget_interrupt(struct agent *a);
 
 /* Adds text for the model to the person's next message: what the person did meanwhile, say. */
 void prompt_note(struct agent *a, const char *text, size_t n);
