@@ -115,7 +115,8 @@ static int exec_and_report(struct box *b, const struct run_options *o, struct bo
                                o->spec.box.limits.disk);
     }
     box_result_free(&result);
-    box_changes_free(&changes);
+    if (changes.count)
+        box_changes_free(&changes);
     return status;
 }
 
@@ -142,7 +143,6 @@ static int run_run(const struct command *self, int argc, char **argv)
     _cleanup_box_ struct box *b = NULL;
     if (interrupt_watch(&err) < 0 || box_begin(&o.spec.box, &b, &err) < 0)
         return say_failure(&err);
-    registry_tidy(); /* while the box is being made */
     if (git.worktree.needed && git_box_install(&git, b, &err) < 0)
         return say_failure(&err);
     struct box_command command = {.argv = argv + used, .last = !o.json && !o.apply};

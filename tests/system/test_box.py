@@ -387,13 +387,6 @@ def test_killed_keeper_ends_the_box_and_is_tidied(boxes):
     assert os.listdir(boxes.registry) == []
 
 
-def test_run_tidies_too(boxes):
-    one = boxes.new()
-    os.kill(boxes.list()[one]["pid"], signal.SIGKILL)
-    harness.wait_until(lambda: boxes.box.run("true", env=boxes.env).returncode == 0 and not os.listdir(boxes.registry),
-                       what="a tidy registry")
-
-
 def test_terminated_keeper_tidies_itself(boxes):
     one = boxes.new()
     os.kill(boxes.list()[one]["pid"], signal.SIGTERM)

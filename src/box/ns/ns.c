@@ -103,6 +103,11 @@ static int ns_take_over(struct ns_machine *m, struct error *err)
     return 0;
 }
 
+struct ns_machine *ns_machine(struct machine *m)
+{
+    return m->backend == &BACKEND_NS ? (struct ns_machine *)m : NULL;
+}
+
 static int ns_wait(struct machine *base, struct error *err)
 {
     struct ns_machine *m = ns_machine(base);

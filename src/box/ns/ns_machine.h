@@ -32,10 +32,7 @@ struct ns_machine {
 };
 
 /* NULL if it is a machine of another backend. */
-static inline struct ns_machine *ns_machine(struct machine *m)
-{
-    return m->backend == &BACKEND_NS ? (struct ns_machine *)m : NULL;
-}
+struct ns_machine *ns_machine(struct machine *m);
 
 /* CLONE_NEW… flags of a box's process 1. */
 int ns_namespaces(const struct layout *l);
