@@ -16,6 +16,8 @@ struct box_ops {
     int (*connect)(struct box *b, struct buf *request, int *ret_fd, struct error *err);
     int (*exec)(struct box *b, const struct box_command *c, struct box_result *ret,
                 struct error *err);
+    int (*terminal)(struct box *b, const struct box_command *c, unsigned rows, unsigned cols,
+                    int *ret_fd, struct error *err);
     int (*adjust)(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
     int (*changes)(struct box *b, struct box_changes *ret, struct error *err);
     int (*diff)(struct box *b, bool stat, int out, struct error *err);
@@ -69,6 +71,8 @@ extern const struct box_ops LOCAL_BOX;
 struct box *box_new(void);
 int local_exec(struct box *b, const struct box_command *c, struct box_result *ret,
                struct error *err);
+int local_terminal(struct box *b, const struct box_command *cmd, unsigned rows, unsigned cols,
+                   int *ret_fd, struct error *err);
 int local_changes(struct box *b, struct box_changes *ret, struct error *err);
 int local_diff(struct box *b, bool stat, int out, struct error *err);
 int local_exchange(struct box *b, bool apply, const struct apply_options *o,

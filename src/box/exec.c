@@ -731,6 +731,26 @@ int local_exec(struct box *b, const struct box_command *cmd, struct box_result *
     return 0;
 }
 
+int local_terminal(struct box *b, const struct box_command *cmd, unsigned rows, unsigned cols,
+                   int *ret_fd, struct error *err)
+{
+    struct box_command on_terminal = *cmd;
+    struct box_result result;
+    _cleanup_(call_free) struct call c;
+    on_terminal.tty = true;
+    on_terminal.in = on_terminal.out = on_terminal.err = -1;
+    int r = box_wait(b, err);
+    if (r < 0)
+        return r;
+    call_init(&c, b, &on_terminal, &result);
+    c.rows = (int)rows;
+    c.cols = (int)cols;
+    r = call_send(&c, err);
+    if (r == 0)
+        *ret_fd = TAKE_FD(c.wire.fd);
+    return r;
+}
+
 void box_result_free(struct box_result *r)
 {
     buf_free(&r->out.head);

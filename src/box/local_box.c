@@ -529,6 +529,7 @@ static int local_info(struct box *b, struct box_info *ret, struct error *err)
 const struct box_ops LOCAL_BOX = {
     .connect = local_connect,
     .exec = local_exec,
+    .terminal = local_terminal,
     .adjust = local_adjust,
     .changes = local_changes,
     .diff = local_diff,
@@ -545,6 +546,12 @@ int box_connect(struct box *b, struct buf *request, int *ret_fd, struct error *e
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err)
 {
     return b->ops->exec(b, c, ret, err);
+}
+
+int box_terminal(struct box *b, const struct box_command *c, unsigned rows, unsigned cols,
+                 int *ret_fd, struct error *err)
+{
+    return b->ops->terminal(b, c, rows, cols, ret_fd, err);
 }
 
 int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err)

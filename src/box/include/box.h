@@ -201,6 +201,12 @@ struct box_result {
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err);
 void box_result_free(struct box_result *r);
 
+/* Starts argv of a command (with its cwd, env and limits) on a terminal of its own, for a caller who
+ * speaks the guest's protocol: sends STDIN, RESIZE and KILL, and reads OUTPUT until RESULT (wire.h).
+ * Closing the stream ends the command. */
+int box_terminal(struct box *b, const struct box_command *c, unsigned rows, unsigned cols,
+                 int *ret_fd, struct error *err);
+
 /*
  * Changes a running box: what `fields` names of `o`. A network of its own can change to another
  * policy at once; connections that are no longer allowed end. Limits hold for the whole box at once

@@ -99,9 +99,10 @@ enum keeper_type {
     KEEPER_CHANGES, /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
     /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
     KEEPER_KEPT,
-    KEEPER_SYNC, /* like APPLY */
-    KEEPER_NOTE, /* → RESULT */
-    KEEPER_SET,  /* FIELDS and what they name → RESULT */
+    KEEPER_SYNC,     /* like APPLY */
+    KEEPER_NOTE,     /* → RESULT */
+    KEEPER_SET,      /* FIELDS and what they name → RESULT */
+    KEEPER_TERMINAL, /* like EXEC, and ROWS COLS → RESULT + 1 fd, as of CONNECT */
 };
 
 enum keeper_key {

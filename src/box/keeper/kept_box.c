@@ -87,11 +87,23 @@ static int ask_plain(struct box *b, enum keeper_type type, struct error *err)
     return r < 0 ? r : 0;
 }
 
+/* The stream to the guest that comes with the result. */
+static int ask_stream(struct keeper_ask *a, int *ret_fd, struct error *err)
+{
+    struct wire_frame frame;
+    int r = ask_next(a, &frame, err);
+    if (r < 0)
+        return r;
+    if (a->reader.n_fds < 1)
+        return error_set(err, EPROTO, "the keeper of the box '%s' sent no stream", a->id);
+    *ret_fd = TAKE_FD(a->reader.fds[0]);
+    return 0;
+}
+
 /* The keeper connects to the guest and hands us the stream. */
 static int kept_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
-    struct wire_frame frame;
     int r = ask_begin(&a, b, KEEPER_CONNECT, err);
     if (r == 0)
         r = ask_send(&a, NULL, 0, err);
@@ -100,13 +112,21 @@ static int kept_connect(struct box *b, struct buf *request, int *ret_fd, struct 
     r = wire_send(a.conn, request, NULL, 0);
     if (r < 0)
         return error_errno(err, -r, "cannot send to the box '%s'", a.id);
-    r = ask_next(&a, &frame, err);
+    return ask_stream(&a, ret_fd, err);
+}
+
+static int kept_terminal(struct box *b, const struct box_command *c, unsigned rows, unsigned cols,
+                         int *ret_fd, struct error *err)
+{
+    _cleanup_ask_ struct keeper_ask a;
+    int r = ask_begin(&a, b, KEEPER_TERMINAL, err);
     if (r < 0)
         return r;
-    if (a.reader.n_fds < 1)
-        return error_set(err, EPROTO, "the keeper of the box '%s' sent no stream", a.id);
-    *ret_fd = TAKE_FD(a.reader.fds[0]);
-    return 0;
+    keeper_put_command(&a.out, c);
+    wire_put_u64(&a.out, WIRE_K_ROWS, rows);
+    wire_put_u64(&a.out, WIRE_K_COLS, cols);
+    r = ask_send(&a, NULL, 0, err);
+    return r < 0 ? r : ask_stream(&a, ret_fd, err);
 }
 
 /* Moves what is in the pipe to the sink. False at its end. */
@@ -337,6 +357,7 @@ static int kept_info(struct box *b, struct box_info *ret, struct error *err)
 static const struct box_ops KEPT_BOX = {
     .connect = kept_connect,
     .exec = kept_exec,
+    .terminal = kept_terminal,
     .adjust = kept_adjust,
     .changes = kept_changes,
     .diff = kept_diff,

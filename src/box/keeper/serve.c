@@ -153,6 +153,20 @@ static int serve_connect(struct visit *v, struct error *err)
     return r;
 }
 
+static int serve_terminal(struct visit *v, struct error *err)
+{
+    _cleanup_(keeper_command_free) struct keeper_command c = {0};
+    if (keeper_find_command(&v->frame, &c) < 0 || !c.argv[0])
+        return visit_malformed(err);
+    int r = held_enter(v->q, err);
+    if (r == 0)
+        r = box_terminal(visit_box(v), &c.command,
+                         (unsigned)wire_find_u64(&v->frame, WIRE_K_ROWS, 24),
+                         (unsigned)wire_find_u64(&v->frame, WIRE_K_COLS, 80), &v->stream, err);
+    held_leave(v->q);
+    return r;
+}
+
 static int serve_changes(struct visit *v, struct error *err)
 {
     _cleanup_(box_changes_free) struct box_changes changes = {0};
@@ -382,7 +396,7 @@ static const struct {
     {KEEPER_APPLY, true, serve_apply},      {KEEPER_SYNC, true, serve_apply},
     {KEEPER_NOTE, true, serve_note},        {KEEPER_SNAPSHOT, true, serve_snapshot},
     {KEEPER_FORK, true, serve_fork},        {KEEPER_RESTORE, false, serve_restore},
-    {KEEPER_REMOVE, false, serve_remove},
+    {KEEPER_REMOVE, false, serve_remove},   {KEEPER_TERMINAL, false, serve_terminal},
 };
 
 void keeper_serve(struct request *q)
