@@ -58,17 +58,19 @@ const json_t *live_job_spec(const struct live_job *l);   /* the submission */
 const json_t *live_job_resume(const struct live_job *l); /* of an earlier attempt; or NULL */
 struct worker *live_job_worker(const struct live_job *l);
 const char *live_job_folder(
-    const struct live_job *l);                 /* its own, on this host; removed at the end */
+    const struct live_job *l); /* of its own, on this host; removed at the end */
+const struct job_lease *live_job_lease(const struct live_job *l); /* for the calls of worker.h */
 int live_job_cancel(const struct live_job *l); /* readable once the job is to end */
 
 /* Stores what a next attempt needs (taken over). Blocks until it is durable. */
 int live_job_set_resume(struct live_job *l, json_t *resume, struct error *err);
 /* Appends an event to the job's events (taken over). Never blocks for long. */
 void live_job_note(struct live_job *l, json_t *event);
-/* A job that the server made for this worker (a fork): opens it with this state; its kind's open()
- * is not called. `id` and `token` come in the call's input. */
-int live_job_adopt(struct live_job *from, const char *id, unsigned token, json_t *spec, void *state,
-                   struct error *err);
+/* A job that the server made for this worker (a fork): runs it with this state; its kind's open()
+ * is not called. `id` and `token` come in the call's input. `resume` as in live_job_set_resume(),
+ * taken over; NULL: none. On failure the state stays the caller's. */
+int live_job_adopt(struct live_job *from, const char *id, unsigned token, const json_t *spec,
+                   json_t *resume, void *state, struct error *err);
 
 /* --- the call --- */
 
@@ -88,9 +90,10 @@ ssize_t call_send_now(struct live_call *c, const void *data, size_t n);
 /* The next data of the client: 1 with the buffer replaced, 0 at its end or (timeout_ms) when nothing
  * came, -ECANCELED. */
 int call_receive(struct live_call *c, struct buf *ret, int timeout_ms, bool *ret_end);
-/* Readable while there is data to receive, once it was cancelled, and once there is credit again
- * after call_send_now() had too little. */
+/* For threads that wait for several things: readable while there is data to receive; and readable
+ * once there is credit again after call_send_now() had too little. Both once it was cancelled. */
 int call_fd(const struct live_call *c);
+int call_credit_fd(const struct live_call *c);
 
 void call_end(struct live_call *c, json_t *body); /* status 200; taken over */
 void call_problem(struct live_call *c, int status, const char *type, const char *fmt, ...)

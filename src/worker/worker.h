@@ -50,9 +50,10 @@ struct channels *worker_channels(const struct worker *w);
 
 /* A live job that the server leased to this worker by itself (a fork of `from`, whose kind and user
  * it has): adds its lease and starts its thread, as if it had come as a LEASE. live_run() finds
- * `adopted` in the lease; on failure it stays the caller's. */
+ * `adopted` and `resume` (taken over; or NULL) in the lease; on failure `adopted` stays the
+ * caller's. */
 int worker_adopt(struct worker *w, const struct job_lease *from, const char *id, unsigned token,
-                 const json_t *spec, void *adopted, struct error *err);
+                 const json_t *spec, json_t *resume, void *adopted, struct error *err);
 
 /* --- the server (server_client.c); from any thread --- */
 
