@@ -36,7 +36,6 @@ static bool job_submit(struct request *q, char ret_id[JOB_ID_LEN + 1])
     bool existed = false;
     struct job_submission s = {.user = c->name,
                                .idempotency = request_header(q, "idempotency-key"),
-                               .max_running = c->limits.running,
                                .max_live = c->limits.live,
                                .max_stored = c->limits.stored};
     if (job_spec_check(request_body(q), c->role == ROLE_ADMIN, &spec, &s.kind, &err) < 0) {

@@ -30,6 +30,7 @@ struct jobs_options {
     const char *store; /* sqlite:PATH; NULL: hutch.db in the folder */
     int64_t keep_ms;   /* ended jobs are removed after that; 0: never */
     int64_t lease_ms;  /* 0: 15 s */
+    bool keys_only;    /* keys, users and the audit log: also while a server has the folder open */
     /* An event was appended to this job, or it changed. Called from any thread, under no lock. */
     void (*changed)(void *data, const char *job);
     void *changed_data;
@@ -57,9 +58,8 @@ struct job_submission {
     const char *idempotency; /* the client's key; NULL: none */
     int64_t ttl_ms;          /* of a live job: it ends when it was idle so long; 0: none */
     const char *leased_to;   /* a live job that this worker already runs (a fork); NULL */
-    uint64_t max_running;    /* limits of the user, 0: none: jobs that run at once… */
-    uint64_t max_live;       /* …and live jobs that exist at once: -EBUSY */
-    uint64_t max_stored;     /* bytes: -EDQUOT */
+    uint64_t max_live;   /* of the user, 0: no limit: live jobs that exist at once (-EBUSY)… */
+    uint64_t max_stored; /* …and bytes (-EDQUOT). How many run at once, the queue limits. */
 };
 /* *ret_existed: it is the job of an earlier submission with the same key (and the same spec; else
  * -EEXIST). Checks that jobs in `after`, `memory_from` and `workspace` are the user's. */
@@ -70,9 +70,9 @@ int jobs_submit(struct jobs *j, const struct job_submission *s, char ret_id[JOB_
 int jobs_get(struct jobs *j, const char *user, const char *id, json_t **ret, struct error *err);
 
 struct job_query {
-    const char *user;  /* NULL: all */
-    const char *state; /* NULL: all; or several, separated by commas */
-    const char *kind;  /* likewise */
+    const char *user;   /* NULL: all */
+    const char *state;  /* NULL: all; or several, separated by commas */
+    const char *kind;   /* likewise */
     const char *search; /* in titles, IDs and labels */
     const char *label;  /* "key=value" */
     const char *before; /* an ID: older ones only */
@@ -96,7 +96,8 @@ int jobs_repeat(struct jobs *j, const char *user, const char *id, char ret_id[JO
 /* Events behind number `after`, at most `max` of them and about 256 KiB, as JSON texts: calls `each`
  * with the number and the object's text. *ret_ended: the job has ended and these are the last. */
 int jobs_events(struct jobs *j, const char *user, const char *id, uint64_t after, unsigned max,
-                void (*each)(void *data, uint64_t seq, const char *type, const char *text, size_t n),
+                void (*each)(void *data, uint64_t seq, const char *type, const char *text,
+                             size_t n),
                 void *data, bool *ret_ended, struct error *err);
 
 /* Opens a file of the job for reading: "agent.log", "memory.json", "diff", "files/PATH". -ENOENT
@@ -151,9 +152,10 @@ int jobs_lease_file(struct jobs *j, const struct lease *l, const char *kind, con
 int jobs_lease_open(struct jobs *j, const struct lease *l, const char *what, int *ret_fd,
                     const char **ret_type, struct error *err);
 
-/* A live job was used: its idle time begins again. Appends an event to it. */
+/* A live job was used: its idle time begins again. */
 int jobs_touch(struct jobs *j, const char *id);
-int jobs_note(struct jobs *j, const char *id, json_t *event, struct error *err);
+/* The same, and an event is appended to it (borrowed). */
+int jobs_note(struct jobs *j, const char *id, const json_t *event, struct error *err);
 
 /* --- keys, users, audit --- */
 
@@ -161,7 +163,7 @@ enum role { ROLE_NONE, ROLE_READ, ROLE_USER, ROLE_ADMIN, ROLE_WORKER };
 const char *role_name(enum role r); /* "read-only", "user", "admin", "worker" */
 enum role role_of(const char *name);
 
-struct user_limits { /* 0: none */
+struct user_limits {     /* 0: none */
     uint64_t running;    /* jobs at once */
     uint64_t live;       /* boxes, sessions, environments and MCP clients together */
     uint64_t per_second; /* requests */
