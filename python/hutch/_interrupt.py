@@ -12,6 +12,10 @@ from typing import Any, Callable, TypeVar
 
 T = TypeVar("T")
 
+# A signal that comes just before the main thread waits sets a flag that Python looks at only after the wait: so the wait
+# ends now and then.
+PAUSE = 0.5  # seconds
+
 
 def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
     if threading.current_thread() is not threading.main_thread():
@@ -38,7 +42,8 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
             _thread.start_new_thread(run, ())
         except RuntimeError:  # no threads any more: the interpreter is ending
             return work()
-        done.acquire()
+        while not done.acquire(timeout=PAUSE):
+            pass
     except BaseException:
         with gate:
             outcome["unwanted"] = True

@@ -277,21 +277,26 @@ int history_find(const char *folder, const char *given, struct history *h, struc
 }
 
 /* Names the program that has the session, from /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234
- * 08:01:131074 0 EOF`. Some filesystems number their devices otherwise here than in stat, so the
- * inode alone has to do. */
+ * 08:01:131074 0 EOF`. Some filesystems number their devices otherwise here than in stat: where no
+ * lock has the file's device, its inode alone has to do. */
 static int lock_explain_busy(const struct history *h, int fd, struct error *err)
 {
     struct stat st;
     char line[256], path[64];
     int holder = 0;
+    bool exact = false;
     _cleanup_buf_ struct buf comm = BUF_INIT(64);
     _cleanup_fclose_ FILE *f = fopen("/proc/locks", "re");
-    while (f && holder <= 0 && fstat(fd, &st) == 0 && fgets(line, sizeof line, f)) {
+    while (f && !exact && fstat(fd, &st) == 0 && fgets(line, sizeof line, f)) {
         int pid;
+        unsigned major_number, minor_number;
         uint64_t inode;
-        if (sscanf(line, "%*d: FLOCK %*s WRITE %d %*x:%*x:%" SCNu64, &pid, &inode) == 2 &&
-            inode == (uint64_t)st.st_ino)
-            holder = pid;
+        if (sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%" SCNu64, &pid, &major_number,
+                   &minor_number, &inode) != 4 ||
+            inode != (uint64_t)st.st_ino)
+            continue;
+        exact = makedev(major_number, minor_number) == st.st_dev;
+        holder = exact || holder <= 0 ? pid : holder;
     }
     if (holder == getpid())
         return error_set(err, EBUSY, "session %s is already open in this program", h->id);
