@@ -23,34 +23,16 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "gym_envs.h"
 #include "json.h"
 #include "live.h"
 #include "thread.h"
-#include "vector.h"
 #include "banned.h"
 
 #define GYM_BATCH_MAX   1024u       /* items in a list */
 #define GYM_ANSWER_MAX  (64u << 20) /* bytes of the answers of a call */
 #define GYM_THREADS_MAX 64u
 #define GYM_CHUNK       (128u << 10)
-#define GYM_SHARED_ENV  "openenv" /* the environment of clients that name none */
-
-struct gym_entry {
-    uint64_t number;
-    struct gym_env *env;
-    bool busy;    /* a call holds it */
-    bool closing; /* to be ended when it is released */
-};
-
-struct gym_job {
-    struct task *task;
-    struct gym_arena *arena;
-    char prefix[48]; /* of its environments' IDs */
-    pthread_mutex_t lock;
-    struct gym_entry **entries; /* sorted by number */
-    size_t count;
-    uint64_t last; /* number */
-};
 
 /* One reset or step of a call. */
 struct gym_item {
@@ -63,166 +45,6 @@ struct gym_item {
     char type[32], why[512];
     json_t *answer;
 };
-
-/* --- environments --- */
-
-static size_t entry_place(const struct gym_job *g, uint64_t number)
-{
-    size_t low = 0, high = g->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (g->entries[middle]->number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void entry_name(const struct gym_job *g, const struct gym_entry *e, char name[80])
-{
-    if (e->number == 0)
-        snprintf(name, 80, "%s", GYM_SHARED_ENV);
-    else
-        snprintf(name, 80, "%s%" PRIu64, g->prefix, e->number);
-}
-
-/* The number in an ID; false: it is no ID of this attempt. */
-static bool entry_number(const struct gym_job *g, const char *id, uint64_t *ret)
-{
-    size_t n = strlen(g->prefix);
-    *ret = 0;
-    if (strcmp(id, GYM_SHARED_ENV) == 0)
-        return true;
-    const char *digits = id + n;
-    if (strncmp(id, g->prefix, n) != 0 || *digits < '1' || *digits > '9' || strlen(digits) > 18 ||
-        digits[strspn(digits, "0123456789")])
-        return false;
-    *ret = strtoull(digits, NULL, 10);
-    return true;
-}
-
-/* Takes over an environment, which the caller then holds. `shared`: as GYM_SHARED_ENV. */
-static int entry_add(struct gym_job *g, bool shared, struct gym_env *env, struct gym_entry **ret,
-                     struct error *err)
-{
-    _cleanup_free_ struct gym_entry *e = calloc(1, sizeof *e);
-    LOCKED(&g->lock);
-    if (g->count >= VECTOR_MAX)
-        return error_set(err, EDQUOT,
-                         "there are %d environments of the task %s already; close some", VECTOR_MAX,
-                         g->task->name);
-    if (!e || !list_grow(&g->entries, g->count, sizeof(struct gym_entry *)))
-        return error_errno(err, ENOMEM, "cannot make an environment");
-    *e = (struct gym_entry){.number = shared ? 0 : ++g->last, .env = env, .busy = true};
-    size_t at = entry_place(g, e->number);
-    if (at < g->count && g->entries[at]->number == e->number)
-        return error_set(err, EBUSY, "environment " GYM_SHARED_ENV " is busy with another request");
-    memmove(g->entries + at + 1, g->entries + at, (g->count - at) * sizeof *g->entries);
-    g->count++;
-    *ret = g->entries[at] = TAKE_PTR(e);
-    return 0;
-}
-
-static int entry_new(struct gym_job *g, bool shared, struct gym_entry **ret, struct error *err)
-{
-    struct gym_env *env = NULL;
-    int r = env_open(g->arena, &env, err);
-    if (r == 0)
-        r = entry_add(g, shared, env, ret, err);
-    if (r < 0)
-        env_close(env);
-    return r;
-}
-
-/* With the lock held: the environment with that ID; NULL with the reason. */
-static struct gym_entry *entry_find(const struct gym_job *g, const char *id, struct error *err)
-{
-    uint64_t number;
-    size_t at = entry_number(g, id, &number) ? entry_place(g, number) : g->count;
-    if (at < g->count && g->entries[at]->number == number && !g->entries[at]->closing)
-        return g->entries[at];
-    error_set(
-        err, ENOENT,
-        "there is no environment %.80s of the task %s (any more): it was closed, or its worker "
-        "was lost; reset without env begins a new one",
-        id, g->task->name);
-    return NULL;
-}
-
-/* Holds the environment with that ID: -ENOENT, -EBUSY. */
-static int entry_hold(struct gym_job *g, const char *id, struct gym_entry **ret, struct error *err)
-{
-    LOCKED(&g->lock);
-    struct gym_entry *e = entry_find(g, id, err);
-    if (!e)
-        return -ENOENT;
-    if (e->busy)
-        return error_set(err, EBUSY, "environment %.80s is busy with another request", id);
-    e->busy = true;
-    *ret = e;
-    return 0;
-}
-
-static void entry_release(struct gym_job *g, struct gym_entry *e)
-{
-    env_cancel_on(e->env, -1);
-    {
-        LOCKED(&g->lock);
-        e->busy = false;
-        if (!e->closing)
-            return;
-        size_t at = entry_place(g, e->number);
-        memmove(g->entries + at, g->entries + at + 1, (--g->count - at) * sizeof *g->entries);
-    }
-    env_close(e->env);
-    free(e);
-}
-
-/* Ends an environment once no call holds it. */
-static int entry_close(struct gym_job *g, const char *id, struct error *err)
-{
-    struct gym_entry *e;
-    {
-        LOCKED(&g->lock);
-        e = entry_find(g, id, err);
-        if (!e)
-            return -ENOENT;
-        e->closing = true;
-        if (e->busy)
-            return 0;
-        e->busy = true;
-    }
-    entry_release(g, e);
-    return 0;
-}
-
-static json_t *entry_features(const struct gym_entry *e)
-{
-    int64_t values[TASK_PATCHES_MAX + TASK_READS_MAX + 1];
-    const struct task *t = env_task(e->env);
-    size_t n = t->n_patches ? env_features(e->env, values, ARRAY_SIZE(values)) : 0;
-    if (n == 0)
-        return NULL;
-    json_t *list = json_array();
-    for (size_t i = 0; i < n && i < ARRAY_SIZE(values); i++)
-        json_array_append_new(list, json_integer(values[i]));
-    return list;
-}
-
-static json_t *entry_state(const struct gym_job *g, const struct gym_entry *e)
-{
-    struct gym_episode sums;
-    char name[80];
-    entry_name(g, e, name);
-    env_episode(e->env, &sums);
-    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:o, s:f, s:b, s:o*}", "env", name, "task",
-                     g->task->name, "clock",
-                     env_clock(e->env) == CLOCK_VIRTUAL ? "virtual" : "wall", "seed",
-                     (json_int_t)sums.seed, "calls", (int)sums.calls, "seconds", sums.seconds,
-                     "pass_rate", isnan(sums.pass_rate) ? json_null() : json_real(sums.pass_rate),
-                     "return", sums.total, "over", sums.over, "features", entry_features(e));
-}
 
 /* --- items --- */
 
@@ -314,11 +136,11 @@ static void item_prepare(struct gym_item *it, int cancel)
         return;
     int r = -ENOENT;
     if (id)
-        r = entry_hold(it->job, id, &it->entry, &err);
+        r = gym_env_hold(it->job, id, &it->entry, &err);
     else if (!it->reset)
         error_set(&err, ENOENT, "env: names no environment; reset begins one");
     if (r == -ENOENT && it->reset && (!id || strcmp(id, GYM_SHARED_ENV) == 0))
-        r = entry_new(it->job, id != NULL, &it->entry, &err);
+        r = gym_env_new(it->job, id != NULL, &it->entry, &err);
     if (r < 0)
         item_fail_with(it, &err);
     else
@@ -328,23 +150,32 @@ static void item_prepare(struct gym_item *it, int cancel)
 static json_t *item_answer(const struct gym_item *it, const struct gym_step *s)
 {
     char name[80];
-    entry_name(it->job, it->entry, name);
+    gym_env_name(it->job, it->entry, name);
     return json_pack("{s:s, s:i, s:O, s:f, s:o, s:b, s:b, s:O, s:o*}", "env", name, "step",
                      (int)s->number, "observation", s->observation, "reward", s->reward,
                      "pass_rate", isnan(s->pass_rate) ? json_null() : json_real(s->pass_rate),
                      "terminated", s->terminated, "truncated", s->truncated, "info", s->info,
-                     "features", entry_features(it->entry));
+                     "features", gym_env_features(it->entry));
 }
 
 static int item_reset(struct gym_item *it, struct gym_step *ret, struct error *err)
 {
     const json_t *seed = json_object_get(it->want, "seed");
     const char *clock = json_get_string(json_object_get(it->want, "options"), "clock");
+    const char *episode = json_get_string(it->want, "episode_id");
+    struct gym_entry *e = it->entry;
+    char name[80];
+    gym_env_name(it->job, e, name);
+    e->resets++;
+    if (episode)
+        snprintf(e->episode, sizeof e->episode, "%.255s", episode);
+    else
+        snprintf(e->episode, sizeof e->episode, "%s.%u", name, e->resets);
     if (clock)
-        env_set_clock(it->entry->env, strcmp(clock, "virtual") == 0 ? CLOCK_VIRTUAL : CLOCK_WALL);
+        env_set_clock(e->env, strcmp(clock, "virtual") == 0 ? CLOCK_VIRTUAL : CLOCK_WALL);
     return env_reset(
-        it->entry->env,
-        json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : it->job->task->seed, ret, err);
+        e->env, json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : it->job->task->seed,
+        ret, err);
 }
 
 /* Plays an item whose environment is held. `known`: only if the outcome is in the cache. */
@@ -431,7 +262,7 @@ static void batch_play(struct gym_batch *b, int cancel)
             continue;
         if (first && it->status)
             it->entry->closing = true; /* nobody knows its ID */
-        entry_release(it->job, it->entry);
+        gym_env_release(it->job, it->entry);
     }
 }
 
@@ -453,10 +284,24 @@ static void call_send_json(struct live_call *c, const json_t *answer)
         call_send(c, NULL, 0);
 }
 
+/* The job of a call about environments of its task; else the call has ended. */
+static struct gym_job *call_gym(struct live_call *c)
+{
+    struct gym_job *g = call_state(c);
+    const char *task = json_get_string(call_input(c), "task");
+    if (!task || strcmp(task, g->task->name) == 0)
+        return g;
+    call_problem(c, 404, "no-environment", "the environment is not one of the task %.64s", task);
+    return NULL;
+}
+
 /* `many`: the member of the input that is the list, if there is one. */
 static void call_play(struct live_call *c, const char *many, bool reset)
 {
     const json_t *input = call_input(c), *list = json_object_get(input, many);
+    struct gym_job *g = call_gym(c);
+    if (!g)
+        return;
     size_t n = list ? json_array_size(list) : 1;
     if (n == 0 || n > GYM_BATCH_MAX) {
         call_problem(c, 422, "bad-action", "%s: must be a list of 1 to %u items", many,
@@ -472,7 +317,7 @@ static void call_play(struct live_call *c, const char *many, bool reset)
     }
     for (size_t i = 0; i < n; i++)
         b.items[i] = (struct gym_item){
-            .job = call_state(c), .want = list ? json_array_get(list, i) : input, .reset = reset};
+            .job = g, .want = list ? json_array_get(list, i) : input, .reset = reset};
     batch_play(&b, call_cancel(c));
     const struct gym_item *only = &b.items[0];
     if (list) {
@@ -505,9 +350,12 @@ static void op_step(struct live_call *c)
 /* The environment that the input names, held; else the call has ended with the problem. */
 static struct gym_entry *call_hold(struct live_call *c)
 {
+    struct gym_job *g = call_gym(c);
     struct error err = {0};
     struct gym_entry *e;
-    if (entry_hold(call_state(c), json_get_string_or(call_input(c), "env", ""), &e, &err) == 0)
+    if (!g)
+        return NULL;
+    if (gym_env_hold(g, json_get_string_or(call_input(c), "env", ""), &e, &err) == 0)
         return e;
     call_problem_with(c, &err);
     return NULL;
@@ -520,8 +368,8 @@ static void op_state(struct live_call *c)
         struct gym_entry *e = call_hold(c);
         if (!e)
             return;
-        json_t *state = entry_state(g, e);
-        entry_release(g, e);
+        json_t *state = gym_env_state(g, e);
+        gym_env_release(g, e);
         call_end(c, state);
         return;
     }
@@ -532,7 +380,7 @@ static void op_state(struct live_call *c)
     {
         LOCKED(&g->lock);
         for (size_t i = 0; i < g->count; i++) {
-            entry_name(g, g->entries[i], name);
+            gym_env_name(g, g->entries[i], name);
             json_array_append_new(envs, json_string(name));
         }
     }
@@ -553,23 +401,24 @@ static void op_fork(struct live_call *c)
         return;
     env_cancel_on(e->env, call_cancel(c));
     int r = env_fork(e->env, &env, &err);
-    entry_release(g, e);
+    gym_env_release(g, e);
     if (r == 0)
-        r = entry_add(g, false, env, &copy, &err);
+        r = gym_env_add(g, false, env, &copy, &err);
     if (r < 0) {
         env_close(env);
         call_problem_with(c, &err);
         return;
     }
-    json_t *state = entry_state(g, copy);
-    entry_release(g, copy);
+    json_t *state = gym_env_state(g, copy);
+    gym_env_release(g, copy);
     call_end(c, state);
 }
 
 static void op_close(struct live_call *c)
 {
+    struct gym_job *g = call_gym(c);
     struct error err = {0};
-    if (entry_close(call_state(c), json_get_string_or(call_input(c), "env", ""), &err) < 0)
+    if (g && gym_env_close(g, json_get_string_or(call_input(c), "env", ""), &err) < 0)
         call_problem_with(c, &err);
 }
 
@@ -580,15 +429,15 @@ static void op_session(struct live_call *c)
     struct gym_entry *e = NULL;
     struct error err = {0};
     char name[80];
-    if (entry_new(g, false, &e, &err) < 0) {
+    if (gym_env_new(g, false, &e, &err) < 0) {
         call_problem_with(c, &err);
         return;
     }
-    entry_name(g, e, name);
-    entry_release(g, e);
+    gym_env_name(g, e, name);
+    gym_env_release(g, e);
     if (call_event(c, json_pack("{s:s}", "env", name)) == 0)
         cancel_wait(-1, 0, -1, call_cancel(c));
-    entry_close(g, name, &err);
+    gym_env_close(g, name, &err);
 }
 
 /* --- the job --- */
