@@ -60,19 +60,25 @@ static void clone_free(struct clone *k)
     remote_free(&k->remote);
 }
 
-static int clone_read_input(struct tool_call *c, struct clone *k, struct error *err)
+static int clone_set_source(struct clone *k, const char *url, const char *ref, struct error *err)
 {
-    const char *path = input_string(c, "path");
-    int r = remote_open(input_string(c, "url"), &k->remote, err);
+    int r = remote_open(url, &k->remote, err);
     if (r < 0)
         return r;
     if (k->remote.url.password[0] || (k->remote.url.user[0] && k->remote.url.scheme != GIT_SSH))
         return error_set(
             err, EINVAL,
             "url: leave user and password out; hutch adds the user's credentials itself");
-    k->ref = input_string(c, "ref");
-    k->ref_is_id = k->ref && git_id_is_valid(k->ref);
-    if (k->ref && !k->ref_is_id && (r = git_branch_check(k->ref, "ref", err)) < 0)
+    k->ref = ref;
+    k->ref_is_id = ref && git_id_is_valid(ref);
+    return ref && !k->ref_is_id ? git_branch_check(ref, "ref", err) : 0;
+}
+
+static int clone_read_input(struct tool_call *c, struct clone *k, struct error *err)
+{
+    const char *path = input_string(c, "path");
+    int r = clone_set_source(k, input_string(c, "url"), input_string(c, "ref"), err);
+    if (r < 0)
         return r;
     if (k->ref_is_id && json_object_get(c->input, "depth"))
         return error_set(err, EINVAL,
@@ -107,15 +113,15 @@ static int clone_confirm(struct tool_call *c, const struct clone *k, struct erro
     return host_confirm(c, "Clone this repository into the box?", text, option, err);
 }
 
-static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
+/* `deep` 0: all of its history. */
+static int clone_fetch(struct clone *k, int64_t deep, uint64_t max, int cancel, struct error *err)
 {
     char depth[32];
     const char *args[20] = {"clone",       "-q",         "--bare",
                             "--template=", "--no-local", "--no-recurse-submodules"};
-    const json_t *deep = json_object_get(c->input, "depth");
     size_t n = 6;
     if (deep) {
-        snprintf(depth, sizeof depth, "--depth=%lld", (long long)json_integer_value(deep));
+        snprintf(depth, sizeof depth, "--depth=%lld", (long long)deep);
         args[n++] = depth;
     }
     if (k->ref && !k->ref_is_id) {
@@ -125,11 +131,10 @@ static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
     args[n++] = "--";
     args[n++] = k->remote.url.url;
     args[n++] = k->repo;
-    uint64_t max = k->host->clone_max ? k->host->clone_max : HOST_CLONE_MAX;
     int r = remote_git(
         &k->remote,
         &(struct remote_call){
-            .args = args, .file_max = max, .timeout_ns = CLONE_TIMEOUT_NS, .cancel = c->cancel},
+            .args = args, .file_max = max, .timeout_ns = CLONE_TIMEOUT_NS, .cancel = cancel},
         NULL, err);
     /* The kernel ended index-pack, which had no time to say why. */
     if (r < 0 &&
@@ -245,11 +250,77 @@ static int git_clone_run(struct tool_call *c, struct error *err)
     if (r == 0) {
         snprintf(k.repo, sizeof k.repo, "%s/repo.git", k.folder);
         snprintf(k.bundle, sizeof k.bundle, "%s/bundle", k.folder);
-        r = clone_fetch(c, &k, err);
+        r = clone_fetch(&k, input_int(c, "depth", 0),
+                        k.host->clone_max ? k.host->clone_max : HOST_CLONE_MAX, c->cancel, err);
     }
     if (r == 0)
         r = clone_bundle(&k, c->cancel, err);
     return r == 0 ? clone_unpack(c, &k, err) : r;
+}
+
+/* --- into a folder of the host --- */
+
+/* A tree may name the same blob very often: adds up what a checkout would write. */
+static int clone_check_size(const struct git_call *repo, uint64_t max, struct error *err)
+{
+    static const char *const args[] = {"ls-tree", "-r", "-l", "-z", "--full-tree", "HEAD", NULL};
+    _cleanup_buf_ struct buf list = BUF_INIT(0);
+    struct git_call call = *repo;
+    uint64_t total = 0;
+    call.args = args;
+    int r = git_run(&call, &list, err);
+    if (r == -ENOBUFS)
+        return error_set(err, EFBIG, "the repository has too many files");
+    if (r != 0)
+        return r < 0 ? r : -EIO;
+    /* MODE TYPE ID SIZE<tab>PATH, ended by a NUL; the size of a submodule is a dash. */
+    const char *at = buf_cstr(&list), *end = at + list.len;
+    for (; at && at < end; at += strlen(at) + 1) {
+        const char *size = at;
+        for (int word = 0; word < 3; word++) {
+            size += strcspn(size, " ");
+            size += strspn(size, " ");
+        }
+        total += strtoull(size, NULL, 10) + 4096;
+        if (total > max)
+            return error_set(err, EFBIG, "the files of the repository are larger than %llu MB",
+                             (unsigned long long)(max >> 20));
+    }
+    return 0;
+}
+
+int git_clone_folder(const struct git_clone_options *o, const char *folder,
+                     char ret_commit[GIT_ID_SIZE], struct error *err)
+{
+    static const char *const work[] = {"config", "core.bare", "false", NULL};
+    static const char *const reset[] = {"reset", "-q", "--hard", NULL};
+    static const char *const head[] = {"rev-parse", "-q", "--verify", "HEAD", NULL};
+    _cleanup_(clone_free) struct clone k = {0};
+    int r = clone_set_source(&k, o->url, o->ref, err);
+    if (r == 0 && (size_t)snprintf(k.repo, sizeof k.repo, "%s/.git", folder) >= sizeof k.repo)
+        r = error_set(err, ENAMETOOLONG, "the folder's path is too long");
+    if (r == 0)
+        r = clone_fetch(&k, k.ref_is_id ? 0 : o->depth, o->max, o->cancel, err);
+    if (r < 0)
+        return r;
+    struct git_call call = {.git_dir = k.repo,
+                            .args = work,
+                            .timeout_ns = UNPACK_NS,
+                            .cancel = o->cancel,
+                            .hostile = true};
+    const char *const detach[] = {"update-ref", "--no-deref", "HEAD", k.ref, NULL};
+    r = git_check(&call, NULL, err);
+    call.args = detach;
+    if (r == 0 && k.ref_is_id)
+        r = git_check(&call, NULL, err);
+    if (r == 0)
+        r = clone_check_size(&call, o->max, err);
+    call.work_tree = folder;
+    call.args = reset;
+    if (r == 0)
+        r = git_check(&call, NULL, err);
+    call.args = head;
+    return r == 0 ? git_line(&call, ret_commit, GIT_ID_SIZE, err) : r;
 }
 
 /* clang-format off */

@@ -35,11 +35,13 @@ struct job_lease {
     unsigned steps_done;
     bool has_checkpoint;
     uint64_t log_size;
-    int64_t deadline_ns;  /* monotonic; 0: none */
-    char *folder;         /* of its own, removed at the end */
-    int cancel;           /* an eventfd: readable once the job is to end */
-    bool lost, cancelled; /* why; set before it is readable. Neither: the worker shuts down */
-    void *adopted;        /* of a live job: what worker_adopt was given; NULL: leased as usual */
+    int64_t deadline_ns; /* monotonic; 0: none */
+    char *folder;        /* of its own, removed at the end */
+    int cancel;          /* an eventfd: readable once the job is to end */
+    /* Why, set before it is readable; neither: the worker shuts down, or the job's time is over. */
+    _Atomic bool lost, cancelled;
+    _Atomic int64_t held_until_ns; /* monotonic */
+    void *adopted; /* of a live job: what worker_adopt was given; NULL: leased as usual */
 };
 
 const char *worker_name(const struct worker *w);
@@ -72,9 +74,9 @@ int server_get(struct worker *w, const struct job_lease *l, const char *what, in
 /* --- what jobs of several kinds need --- */
 
 /* Fetches the workspace that a job begins with into FOLDER/workspace: an upload, a git URL, or the
- * result of another job (workspace.c). ret_path: a new string; NULL: it begins empty. */
-int workspace_prepare(struct worker *w, const struct job_lease *l, char **ret_path,
-                      struct error *err);
+ * result of another job (workspace.c). ret_path: a new string; NULL: it begins empty. The commit of a
+ * git URL is stored as "commit" of lease.resume, which later /resume requests must keep. */
+int workspace_prepare(struct worker *w, struct job_lease *l, char **ret_path, struct error *err);
 
 /* Opens the box options of a job's spec ("box"), resolved, on that workspace; see box_options.h. */
 struct box_spec;

@@ -82,6 +82,18 @@ int git_repo_init(const char *work_tree, struct error *err);
 int git_make_temporary(const char *name, char **ret, struct error *err);
 void git_remove_tree(const char *path);
 
+/* Clones from the network into an empty folder, with this user's credentials, and checks out without
+ * hooks, filters and submodules (git_clone.c). Addresses as those of the tool git_clone. */
+struct git_clone_options {
+    const char *url;
+    const char *ref; /* branch, tag or full commit ID; NULL: the default branch */
+    unsigned depth;  /* 0: all of its history, as with a commit ID */
+    uint64_t max;    /* bytes, of the objects and of the files */
+    int cancel;
+};
+int git_clone_folder(const struct git_clone_options *o, const char *folder,
+                     char ret_commit[GIT_ID_SIZE], struct error *err);
+
 struct git_ref {
     char *name;
     char id[GIT_ID_SIZE];
