@@ -32,27 +32,13 @@ static void gym_task_run(struct request *q)
         respond_json(q, 200, task_interface(t, t->tests.expected.count));
 }
 
-/* The environment of a request, or of the first item of its list that names one. */
-static const char *body_env(const json_t *body, const char *many)
-{
-    const json_t *list = json_object_get(body, many), *item;
-    size_t i;
-    json_array_foreach((json_t *)list, i, item)
-    {
-        const char *env = json_get_string(item, "env");
-        if (env)
-            return env;
-    }
-    return json_get_string(body, "env");
-}
-
-static void gym_pass_on(struct request *q, const char *op, const char *many, enum gym_find find)
+static void gym_pass_on(struct request *q, const char *op, const char *env, enum gym_find find)
 {
     _cleanup_gym_answer_ struct gym_answer a = GYM_ANSWER_INIT;
     struct error err = {0};
     json_t *body = request_body(q);
-    int r = gym_call(q, request_param(q, 0), body_env(body, many), find, op,
-                     body ? json_copy(body) : json_object(), -1, &a, &err);
+    int r = gym_call(q, request_param(q, 0), env, find, op, body ? json_copy(body) : json_object(),
+                     -1, &a, &err);
     gym_respond(q, r, &a, &err);
 }
 
@@ -60,17 +46,30 @@ static void gym_reset_run(struct request *q)
 {
     _cleanup_task_ struct task *t = NULL;
     if (gym_task(q, &t))
-        gym_pass_on(q, "gym/reset", "resets", GYM_MAKE);
+        gym_pass_on(q, "gym/reset", json_get_string(request_body(q), "env"), GYM_MAKE);
 }
 
+/* A list goes where its first environment is; without one, all of its items are resets. */
 static void gym_step_run(struct request *q)
 {
-    gym_pass_on(q, "gym/step", "steps", GYM_FIND);
+    _cleanup_task_ struct task *t = NULL;
+    const json_t *body = request_body(q), *item;
+    const char *env = json_get_string(body, "env");
+    bool begins = false;
+    size_t i;
+    json_array_foreach(json_object_get(body, "steps"), i, item)
+    {
+        begins |= json_get_bool(item, "reset");
+        env = env ? env : json_get_string(item, "env");
+    }
+    if (!env && begins && !gym_task(q, &t))
+        return;
+    gym_pass_on(q, "gym/step", env, t ? GYM_MAKE : GYM_FIND);
 }
 
 static void gym_fork_run(struct request *q)
 {
-    gym_pass_on(q, "gym/fork", "", GYM_FIND);
+    gym_pass_on(q, "gym/fork", json_get_string(request_body(q), "env"), GYM_FIND);
 }
 
 static void gym_state_run(struct request *q)
@@ -188,25 +187,6 @@ static void gym_close_run(struct request *q)
                 "type" : "object",                                                                 \
                 "additionalProperties" : false,                                                    \
                 "properties" : {"clock" : {"enum" : [ "wall", "virtual" ]}}                        \
-            },                                                                                     \
-            "resets" : {                                                                           \
-                "type" : "array",                                                                  \
-                "minItems" : 1,                                                                    \
-                "maxItems" : 1024,                                                                 \
-                "description" : "Several at once; answered as results, in this order.",            \
-                "items" : {                                                                        \
-                    "type" : "object",                                                             \
-                    "additionalProperties" : false,                                                \
-                    "properties" : {                                                               \
-                        "env" : {"type" : "string", "maxLength" : 80},                             \
-                        "seed" : {"type" : "integer", "minimum" : 0},                              \
-                        "options" : {                                                              \
-                            "type" : "object",                                                     \
-                            "additionalProperties" : false,                                        \
-                            "properties" : {"clock" : {"enum" : [ "wall", "virtual" ]}}            \
-                        }                                                                          \
-                    }                                                                              \
-                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     })

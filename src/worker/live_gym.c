@@ -295,10 +295,10 @@ static struct gym_job *call_gym(struct live_call *c)
     return NULL;
 }
 
-/* `many`: the member of the input that is the list, if there is one. */
+/* `many`: the member of the input that may be a list; NULL: none. */
 static void call_play(struct live_call *c, const char *many, bool reset)
 {
-    const json_t *input = call_input(c), *list = json_object_get(input, many);
+    const json_t *input = call_input(c), *list = many ? json_object_get(input, many) : NULL;
     struct gym_job *g = call_gym(c);
     if (!g)
         return;
@@ -339,7 +339,7 @@ static void call_play(struct live_call *c, const char *many, bool reset)
 
 static void op_reset(struct live_call *c)
 {
-    call_play(c, "resets", true);
+    call_play(c, NULL, true);
 }
 
 static void op_step(struct live_call *c)

@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Any, Dict, Optional, Type
 
 from ._http import Event, ServerError, ServerUnreachable, Transport
+from .gym import Gym, GymEnv, GymStep, GymTask
 from .jobs import Job, JobFailed, JobFile, Jobs, Upload
 
-__all__ = ["Client", "Event", "Job", "JobFailed", "JobFile", "ServerError", "ServerUnreachable", "Transport", "Upload"]
+__all__ = ["Client", "Event", "GymEnv", "GymStep", "GymTask", "Job", "JobFailed", "JobFile", "ServerError", "ServerUnreachable",
+           "Transport", "Upload"]
 
 
-class Client(Jobs):
+class Client(Jobs, Gym):
     """A server, and who asks it. `server` is http://…, https://… or unix:PATH (default: HUTCH_SERVER, else
     http://127.0.0.1:8642); `key` defaults to HUTCH_API_KEY. Any thread may use it.
 

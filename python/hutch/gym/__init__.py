@@ -11,9 +11,11 @@ from .arena import Arena, tasks
 from .base import HAVE_GYMNASIUM, AutoresetMode
 from .env import CodingEnv
 from .registration import register_all
+from .remote import RemoteEnv, RemoteVectorEnv
 from .vector import CodingVectorEnv
 
-__all__ = ["Arena", "AutoresetMode", "CodingEnv", "CodingVectorEnv", "HAVE_GYMNASIUM", "register_all", "tasks"]
+__all__ = ["Arena", "AutoresetMode", "CodingEnv", "CodingVectorEnv", "HAVE_GYMNASIUM", "RemoteEnv",
+           "RemoteVectorEnv", "register_all", "tasks"]
 
 try:
     register_all()

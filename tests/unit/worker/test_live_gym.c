@@ -207,8 +207,8 @@ static void test_list_runs_commands_in_their_own_boxes(void **unused)
     json_t *resets = json_array(), *steps = json_array(), *one;
     size_t i;
     for (i = 0; i < 16; i++)
-        json_array_append_new(resets, json_pack("{s:i}", "seed", (int)i));
-    _cleanup_json_ json_t *began = call_ok("reset", json_pack("{s:o}", "resets", resets));
+        json_array_append_new(resets, json_pack("{s:b, s:i}", "reset", 1, "seed", (int)i));
+    _cleanup_json_ json_t *began = call_ok("step", json_pack("{s:o}", "steps", resets));
     json_array_foreach(json_object_get(began, "results"), i, one)
     {
         char command[64];
