@@ -211,7 +211,7 @@ static int git_check(const char *url, const char *ref, struct error *err)
     return 0;
 }
 
-static int workspace_check(const json_t *workspace, struct error *err)
+int job_spec_check_workspace(const json_t *workspace, struct error *err)
 {
     const char *git = json_get_string(workspace, "git"), *ref = json_get_string(workspace, "ref");
     const json_t *upload = json_object_get(workspace, "upload"),
@@ -415,7 +415,7 @@ int job_spec_check(const json_t *submission, bool admin, json_t **ret_spec, cons
         return error_set(err, EINVAL, "a job has either steps or a goal");
     int r = steps ? steps_check(spec, steps, err) : goal_check(spec, goal, err);
     if (r == 0 && workspace)
-        r = workspace_check(workspace, err);
+        r = job_spec_check_workspace(workspace, err);
     if (r == 0)
         r = job_spec_check_box(json_object_get(spec, "box"), admin, "box", &box, err);
     if (r == 0 && box && json_object_set_new(spec, "box", box) < 0)

@@ -23,6 +23,9 @@
 int job_spec_check(const json_t *submission, bool admin, json_t **ret_spec, const char **ret_kind,
                    struct error *err);
 
+/* The member `workspace` of a submission, also of sessions and boxes. */
+int job_spec_check_workspace(const json_t *workspace, struct error *err);
+
 /* The member `box` of a submission, also of sessions and boxes; `at` names it in errors. NULL or JSON
  * null: *ret is NULL. */
 int job_spec_check_box(const json_t *box, bool admin, const char *at, json_t **ret,

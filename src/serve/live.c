@@ -450,6 +450,33 @@ static int live_check_job(struct request *q, const char *job, const char *kind, 
                      why ? why : "");
 }
 
+static void live_wait_begin(struct live *all, struct live_waiter *w)
+{
+    LOCKED(&all->lock);
+    w->next = all->waiters;
+    all->waiters = w;
+}
+
+static void live_wait_finish(struct live *all, struct live_waiter *w)
+{
+    LOCKED(&all->lock);
+    struct live_waiter **at = &all->waiters;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+}
+
+/* 1: something happened; 0: not in time; or negative. */
+static int live_wait_change(struct request *q, const struct live_waiter *w, int64_t deadline,
+                            struct error *err)
+{
+    int r = cancel_wait(w->wake, POLLIN, clock_poll_ms(deadline), request_cancel(q));
+    event_clear(w->wake);
+    if (r == -ECANCELED)
+        return error_set(err, ECANCELED, "the client has gone");
+    return r < 0 ? error_errno(err, -r, "cannot wait for a worker") : r;
+}
+
 /* Waits until the job's worker has connected; *ret has a reference. */
 static int live_wait_channel(struct request *q, const char *job, const char *kind,
                              struct live_channel **ret, struct error *err)
@@ -460,29 +487,45 @@ static int live_wait_channel(struct request *q, const char *job, const char *kin
     struct live_waiter self = {.job = job, .wake = wake};
     if (wake < 0)
         return error_errno(err, errno, "cannot wait for a worker");
-    pthread_mutex_lock(&all->lock);
-    self.next = all->waiters;
-    all->waiters = &self;
-    pthread_mutex_unlock(&all->lock);
-    int r = 0;
-    while (r == 0 && !(*ret = live_find(all, job))) {
+    live_wait_begin(all, &self);
+    int r = 1;
+    while (r > 0 && !(*ret = live_find(all, job))) {
         r = live_check_job(q, job, kind, err);
         if (r == 0)
-            r = cancel_wait(wake, POLLIN, clock_poll_ms(deadline), request_cancel(q));
-        event_clear(wake);
-        if (r == -ECANCELED)
-            error_set(err, ECANCELED, "the client has gone");
-        else if (r == 0)
-            r = error_set(err, EAGAIN, "no worker has taken the %s within %d s; try again", kind,
-                          WORKER_WAIT_MS / 1000);
-        else if (r == 1)
-            r = 0;
+            r = live_wait_change(q, &self, deadline, err);
     }
-    LOCKED(&all->lock);
-    struct live_waiter **at = &all->waiters;
-    while (*at != &self)
-        at = &(*at)->next;
-    *at = self.next;
+    live_wait_finish(all, &self);
+    if (r == 0)
+        return error_set(err, EAGAIN, "no worker has taken the %s within %d s; try again", kind,
+                         WORKER_WAIT_MS / 1000);
+    return r < 0 ? r : 0;
+}
+
+int live_wait_end(struct request *q, const char *job, int timeout_ms, json_t **ret,
+                  struct error *err)
+{
+    struct live *all = serve_live(request_serve(q));
+    int64_t deadline = timeout_ms < 0 ? 0 : clock_now() + timeout_ms * NS_PER_MS;
+    _cleanup_fd_ int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct live_waiter self = {.job = job, .wake = wake};
+    _cleanup_json_ json_t *j = NULL;
+    if (wake < 0)
+        return error_errno(err, errno, "cannot wait for a job");
+    live_wait_begin(all, &self);
+    int r = 1;
+    while (r > 0) {
+        json_decref(j);
+        j = NULL;
+        r = jobs_get(request_jobs(q), request_caller(q)->user, job, &j, err);
+        if (r < 0 || !json_is_null(json_object_get(j, "finished_at")))
+            break;
+        r = live_wait_change(q, &self, deadline, err);
+        if (r == 0)
+            r = error_set(err, ETIMEDOUT, "the job has not ended within %d s", timeout_ms / 1000);
+    }
+    live_wait_finish(all, &self);
+    if (r == 0)
+        *ret = TAKE_PTR(j);
     return r;
 }
 
@@ -712,6 +755,12 @@ static ssize_t stream_take_credit(struct live_stream *s, size_t n)
     n = n < DATA_MAX ? n : DATA_MAX;
     s->credit -= (int64_t)n;
     return (ssize_t)n;
+}
+
+size_t live_stream_room(const struct live_stream *s)
+{
+    LOCKED(&s->channel->lock);
+    return s->credit > 0 ? (size_t)s->credit : 0;
 }
 
 int live_stream_send(struct live_stream *s, const void *data, size_t n)

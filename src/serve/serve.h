@@ -139,7 +139,7 @@ void websocket_close(struct request *q, unsigned code, const char *why);
 /* --- live jobs (live.c) --- */
 
 /* What the server holds of live jobs: made before the first request, freed after the last.
- * live_job_changed belongs into jobs_options.changed. */
+ * live_job_changed is to be called for each of jobs_options.changed. */
 struct live;
 struct live *live_new(void); /* NULL without memory */
 struct live *live_free(struct live *l);
@@ -177,6 +177,8 @@ struct live_stream;
 int live_stream_open(struct request *q, const char *job, const char *op, json_t *input,
                      const struct live_sink *sink, struct live_stream **ret, struct error *err);
 int live_stream_send(struct live_stream *s, const void *data, size_t n); /* n 0: the end */
+/* How many bytes it would take now without waiting. */
+size_t live_stream_room(const struct live_stream *s);
 /* Waits for the end of the call while the sink is called. */
 int live_stream_wait(struct live_stream *s, int timeout_ms, struct live_result *ret,
                      struct error *err);
@@ -185,6 +187,10 @@ int live_stream_wait(struct live_stream *s, int timeout_ms, struct live_result *
 int live_stream_fd(const struct live_stream *s);
 int live_stream_next(struct live_stream *s, struct live_result *ret, struct error *err);
 struct live_stream *live_stream_close(struct live_stream *s); /* cancels what still runs */
+/* Waits until a job of any kind has ended: the job, as jobs_get() gives it. -ETIMEDOUT; -ECANCELED: the
+ * client has gone. */
+int live_wait_end(struct request *q, const char *job, int timeout_ms, json_t **ret,
+                  struct error *err);
 /* Answers with the result of a call, with the route's status, or with its problem. For the errors of
  * these calls: respond_error(). */
 void respond_live(struct request *q, struct live_result *r);
