@@ -526,3 +526,12 @@ struct agent *agent_close(struct agent *a, bool keep)
     workbox_free(TAKE_PTR(a->box), !(keep && a->pending > 0));
     return agent_free(a);
 }
+
+struct agent *agent_leave(struct agent *a)
+{
+    if (!a)
+        return NULL;
+    agent_notice(a, NULL);
+    workbox_free(TAKE_PTR(a->box), !a->box_recorded);
+    return agent_free(a);
+}

@@ -178,6 +178,16 @@ static int steps_check(json_t *spec, const json_t *given, struct error *err)
 
 /* --- goal, workspace, box --- */
 
+/* Recordings are files of the worker's host. */
+int job_spec_check_model(const char *model, const char *at, struct error *err)
+{
+    if (!model)
+        return 0;
+    if (!*model || text_has_control(model) || strncmp(model, "replay/", 7) == 0)
+        return error_set(err, EINVAL, "%s: must be a model like anthropic/NAME or openai/NAME", at);
+    return 0;
+}
+
 static int goal_check(json_t *spec, const json_t *given, struct error *err)
 {
     json_t *goal =
@@ -191,7 +201,7 @@ static int goal_check(json_t *spec, const json_t *given, struct error *err)
         return error_set(err, EINVAL,
                          "goal.attempts: several attempts need goal.test, the command that chooses "
                          "between them");
-    return 0;
+    return job_spec_check_model(json_get_string(goal, "model"), "goal.model", err);
 }
 
 /* The worker's git fetches it, so: no local files, no remote helpers (ext::), no options. */

@@ -321,7 +321,7 @@ static void event_ignore(void *data, uint64_t seq, const char *type, const char 
     *(bool *)data = true;
 }
 
-static void job_events_run(struct request *q)
+void job_events_run(struct request *q)
 {
     const char *accept = request_header(q, "accept"), *last = request_header(q, "last-event-id");
     uint64_t after = (uint64_t)request_query_int(q, "after", 0);
@@ -471,6 +471,23 @@ static void upload_delete_run(struct request *q)
 
 /* --- the table --- */
 
+const char JOB_EVENTS_QUERY[] = SCHEMA({
+    "type" : "object",
+    "properties" : {
+        "after" : {
+            "type" : "integer",
+            "minimum" : 0,
+            "description" : "Only events behind this number; Last-Event-ID does the same."
+        },
+        "limit" : {
+            "type" : "integer",
+            "minimum" : 1,
+            "maximum" : 1000,
+            "description" : "Of a page of JSON."
+        }
+    }
+});
+
 #define REF(name) "{\"$ref\": \"#/components/schemas/" name "\"}"
 #define ACTIONS_INPUT                                                                              \
     SCHEMA({                                                                                       \
@@ -526,23 +543,6 @@ static void upload_delete_run(struct request *q)
             "limit" : {"type" : "integer", "minimum" : 1, "maximum" : 500}                         \
         }                                                                                          \
     })
-#define EVENTS_QUERY                                                                               \
-    SCHEMA({                                                                                       \
-        "type" : "object",                                                                         \
-        "properties" : {                                                                           \
-            "after" : {                                                                            \
-                "type" : "integer",                                                                \
-                "minimum" : 0,                                                                     \
-                "description" : "Only events behind this number; Last-Event-ID does the same."     \
-            },                                                                                     \
-            "limit" : {                                                                            \
-                "type" : "integer",                                                                \
-                "minimum" : 1,                                                                     \
-                "maximum" : 1000,                                                                  \
-                "description" : "Of a page of JSON."                                               \
-            }                                                                                      \
-        }                                                                                          \
-    })
 #define STATUS_QUERY                                                                               \
     SCHEMA({                                                                                       \
         "type" : "object",                                                                         \
@@ -580,7 +580,7 @@ const struct route ROUTES_JOBS[] = {
      ROUTE_AUDIT, 201, .output = REF("Job"), .run = job_repeat_run},
     {"GET", "/v1/jobs/{id}/events", "job_events", "jobs",
      "Follow the events of a job, or read a page of them (Accept: application/json)", ACCESS_READ,
-     ROUTE_SSE, 200, .query = EVENTS_QUERY, .output = REF("EventPage"), .run = job_events_run},
+     ROUTE_SSE, 200, .query = JOB_EVENTS_QUERY, .output = REF("EventPage"), .run = job_events_run},
     {"GET", "/v1/jobs/{id}/log", "job_log", "jobs", "Read agent.log: a line per action",
      ACCESS_READ, ROUTE_BYTES, 200, .run = job_log_run},
     {"GET", "/v1/jobs/{id}/memory", "job_memory", "jobs", "Read memory.json: actions and results",

@@ -195,6 +195,12 @@ int live_wait_end(struct request *q, const char *job, int timeout_ms, json_t **r
  * these calls: respond_error(). */
 void respond_live(struct request *q, struct live_result *r);
 
+/* --- a route of several tables (routes_jobs.c) --- */
+
+/* The events of the job {id}, from its first parameter. */
+void job_events_run(struct request *q);
+extern const char JOB_EVENTS_QUERY[];
+
 /* --- the server itself (serve.c) --- */
 
 struct serve_options {

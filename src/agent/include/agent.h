@@ -40,6 +40,10 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
 /* With `keep` the box stays if it has changes that were not applied; else it is removed. */
 struct agent *agent_close(struct agent *a, bool keep);
 
+/* Lets go of it between two turns: history and box stay as they are, snapshots and background
+ * commands included, for an agent that is opened with `resume`. */
+struct agent *agent_leave(struct agent *a);
+
 /* Runs one turn, from the person's words to the model's last answer. 0 also when it was interrupted
  * or a limit ended it (AGENT_DONE says so); a negative errno when the model could not be reached:
  * nothing is lost, and the conversation can continue from there. */
