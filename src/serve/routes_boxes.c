@@ -374,8 +374,9 @@ static void box_exec_run(struct request *q)
 
 static void box_tool_run(struct request *q)
 {
-    box_call(q, "box/tool",
-             json_pack("{s:s, s:O}", "name", request_param(q, 1), "input", request_body(q)), -1);
+    json_t *step = json_copy(request_body(q));
+    json_object_set_new(step, "tool", json_string(request_param(q, 1)));
+    box_call(q, "box/tool", step, -1);
 }
 
 /* --- files --- */

@@ -54,14 +54,11 @@ static void tool_call_fresh(struct request *q, const json_t *step)
         tool_answer_job(q, id, job);
 }
 
-static void tool_call_in_box(struct request *q, const char *box, const json_t *step)
+static void tool_call_in_box(struct request *q, const char *box, json_t *step)
 {
     struct error err = {0};
     struct live_result result;
-    json_t *input = json_copy((json_t *)step);
-    json_object_del(input, "tool");
-    json_t *call = json_pack("{s:s, s:o}", "name", json_get_string(step, "tool"), "input", input);
-    if (live_call(q, box, "box/tool", call, NULL, -1, &result, &err) < 0)
+    if (live_call(q, box, "box/tool", json_incref(step), NULL, -1, &result, &err) < 0)
         respond_error(q, &err);
     else
         respond_live(q, &result);
@@ -72,10 +69,6 @@ static void tool_respond(struct request *q, const char *name, json_t *input)
 {
     const char *box = request_query(q, "box");
     _cleanup_json_ json_t *step = input ? json_copy(input) : json_object();
-    if (json_object_get(step, "tool")) {
-        respond_problem(q, 422, "invalid-input", "tool: belongs into the path");
-        return;
-    }
     json_object_set_new(step, "tool", json_string(name));
     if (box)
         tool_call_in_box(q, box, step);

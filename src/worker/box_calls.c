@@ -16,6 +16,7 @@
 #include "encoding.h"
 #include "exec_result.h"
 #include "io.h"
+#include "job.h"
 #include "json.h"
 #include "live_box.h"
 #include "options.h"
@@ -267,21 +268,27 @@ static void tool_events_say(void *data, double seconds, const char *message)
 
 void box_call_tool(struct live_call *c)
 {
+    struct error err = {0};
     struct tool_events events = {.call = c};
     const struct tool_progress progress = {.say = tool_events_say, .data = &events};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
-    const struct tool_request request = {.name = json_get_string_or(call_input(c), "name", ""),
-                                         .input = json_object_get(call_input(c), "input"),
-                                         .cancel = call_cancel(c),
-                                         .progress = &progress};
+    _cleanup_json_ json_t *input = NULL;
+    const char *tool;
+    if (step_call(call_input(c), &tool, &input, &err) < 0)
+        return call_fail(c, &err);
+    const struct tool_request request = {
+        .name = tool, .input = input, .cancel = call_cancel(c), .progress = &progress};
+    int64_t began = clock_now();
     int r = tool_call(call_box(c)->tools, &request, &result);
     const char *text = result.text.len ? buf_cstr(&result.text) : "";
     if (r == -ENOENT)
-        call_problem(c, 404, "not-found", "%s", text);
-    else if (r == -EINVAL)
-        call_problem(c, 422, "invalid-input", "%s", text);
-    else
-        call_end(c, tool_result_json(&result));
+        return call_problem(c, 404, "not-found", "%s", text);
+    if (r == -EINVAL)
+        return call_problem(c, 422, "invalid-input", "%s", text);
+    json_t *answer = tool_result_json(&result);
+    json_object_set(answer, "tool", json_object_get(call_input(c), "tool"));
+    json_object_set_new(answer, "seconds", json_real((double)(clock_now() - began) / 1e9));
+    call_end(c, answer);
 }
 
 /* --- changes --- */

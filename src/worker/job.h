@@ -86,3 +86,7 @@ int job_fail(struct job_outcome *o, const struct error *err, bool retry);
 /* Kinds, on a thread of the job's own. */
 void job_run_steps(struct job *j, struct job_outcome *ret);
 void job_run_goal(struct job *j, struct job_outcome *ret);
+
+/* The tool and its input for a step {"tool", …}, whose tool may also be shell, python or typescript.
+ * *ret_input is a new reference. */
+int step_call(const json_t *step, const char **ret_tool, json_t **ret_input, struct error *err);

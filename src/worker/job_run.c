@@ -58,9 +58,7 @@ struct steps_run {
 
 /* --- one step --- */
 
-/* The tool and its input for a step; *ret_input is a new reference. */
-static int step_call(const json_t *step, const char **ret_tool, json_t **ret_input,
-                     struct error *err)
+int step_call(const json_t *step, const char **ret_tool, json_t **ret_input, struct error *err)
 {
     const char *name = json_get_string(step, "tool"), *code = json_get_string(step, "code");
     if (!name)

@@ -113,7 +113,7 @@ const char *live_job_folder(const struct live_job *l)
     return l->lease->folder;
 }
 
-const struct job_lease *live_job_lease(const struct live_job *l)
+struct job_lease *live_job_lease(const struct live_job *l)
 {
     return l->lease;
 }

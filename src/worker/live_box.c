@@ -114,9 +114,11 @@ static int box_folder_prepare(struct live_job *l, char **ret_folder, char **ret_
     int r = ownfile_make_folders(members);
     if (r < 0)
         return error_errno(err, -r, "cannot make the folder %s", members);
-    struct job_lease lease = *live_job_lease(l);
-    lease.folder = folder;
-    r = workspace_prepare(w, &lease, ret_path, err);
+    struct job_lease *lease = live_job_lease(l);
+    char *of_job = lease->folder;
+    lease->folder = folder;
+    r = workspace_prepare(w, lease, ret_path, err);
+    lease->folder = of_job;
     if (r < 0 || !*ret_path) {
         git_remove_tree(folder);
         return r;
@@ -246,11 +248,14 @@ static int live_box_open(struct live_job *l, void **ret_state, struct error *err
     struct box_state *s = NULL;
     struct registry_id id;
     _cleanup_free_ char *folder = NULL;
-    if (live_job_resume(l)) {
+    if (json_object_get(live_job_resume(l), "box")) {
         int r = box_job_resume(live_job_resume(l), &s, err);
         *ret_state = s;
         return r;
     }
+    /* It would begin as an empty box, or as its parent began. */
+    if (json_object_get(live_job_spec(l), "fork_of"))
+        return error_set(err, EPIPE, "the worker ended before it had made the fork");
     int r = box_job_start(l, &id, &folder, err);
     if (r == 0)
         r = box_state_new(&id, folder, NULL, &s, err);
