@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Any, Dict, Optional, Type
 
 from ._http import Event, ServerError, ServerUnreachable, Transport
+from .boxes import Boxes, ServerBox, ServerSnapshot, Terminal
 from .gym import Gym, GymEnv, GymStep, GymTask
 from .jobs import Job, JobFailed, JobFile, Jobs, Upload
+from .sessions import Session, Sessions
 
-__all__ = ["Client", "Event", "GymEnv", "GymStep", "GymTask", "Job", "JobFailed", "JobFile", "ServerError", "ServerUnreachable",
-           "Transport", "Upload"]
+__all__ = ["Boxes", "Client", "Event", "GymEnv", "GymStep", "GymTask", "Job", "JobFailed", "JobFile", "ServerBox", "ServerError",
+           "ServerSnapshot", "ServerUnreachable", "Session", "Sessions", "Terminal", "Transport", "Upload"]
 
 
 class Client(Jobs, Gym):
@@ -29,6 +31,7 @@ class Client(Jobs, Gym):
     def __init__(self, server: Optional[str] = None, key: Optional[str] = None, *, timeout: float = 60.0,
                  patience: float = 60.0, context: Optional[ssl.SSLContext] = None) -> None:
         self.transport = Transport(server, key, timeout=timeout, patience=patience, context=context)
+        self.boxes, self.sessions = Boxes(self), Sessions(self)
 
     def __enter__(self) -> Client:
         return self

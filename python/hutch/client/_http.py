@@ -150,7 +150,7 @@ class Transport:
                 response = connection.getresponse()
                 if response.status < 400:
                     break
-                problem: Union[ServerError, ServerUnreachable] = _problem(response)
+                problem: Union[ServerError, ServerUnreachable] = problem_of(response)
                 connection.close()
             except (OSError, http.client.HTTPException) as failure:
                 connection.close()
@@ -224,6 +224,12 @@ class Transport:
             if time.monotonic() - began < 0.2:
                 time.sleep(0.2)
 
+    def post_events(self, path: str, *, value: Any, timeout: Optional[float] = None) -> Iterator[Event]:
+        """The events that a POST answers with."""
+        with self._exchange("POST", path, value=value, timeout=timeout, headers={
+                "Accept": "text/event-stream"}) as (connection, response):
+            yield from _read_events(connection, response, None)
+
     # --- inside ---
 
     def _take(self, timeout: Optional[float]) -> http.client.HTTPConnection:
@@ -254,7 +260,8 @@ def quote(part: str, *, slashes: bool = False) -> str:
     return urllib.parse.quote(part, safe="/" if slashes else "")
 
 
-def _problem(response: http.client.HTTPResponse) -> ServerError:
+def problem_of(response: http.client.HTTPResponse) -> ServerError:
+    """The problem that an answer is."""
     text = response.read(CHUNK)
     try:
         problem = json.loads(text)

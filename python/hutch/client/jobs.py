@@ -204,7 +204,7 @@ class Jobs:
             "workspace": self._workspace(workspace), "box": None if box is None else dict(box),
             "artifacts": list(artifacts) or None, "memory_from": _id(memory_from) if memory_from else None,
             "after": [_id(one) for one in after] or None, "priority": priority, "max_attempts": max_attempts,
-            "timeout": _time(timeout), "not_before": not_before, "keep": _time(keep),
+            "timeout": time_text(timeout), "not_before": not_before, "keep": time_text(keep),
             "labels": None if labels is None else dict(labels)}
         data = self.transport.json("POST", "/v1/jobs", value={k: v for k, v in body.items() if v is not None},
                                    headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())})
@@ -297,5 +297,6 @@ def _id(job: Union[str, Job]) -> str:
     return job if isinstance(job, str) else job.id
 
 
-def _time(value: Optional[Seconds]) -> Optional[str]:
+def time_text(value: Optional[Seconds]) -> Optional[str]:
+    """A time as the server takes it."""
     return value if value is None or isinstance(value, str) else f"{round(value * 1000)}ms"
