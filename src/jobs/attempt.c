@@ -319,8 +319,7 @@ static int finish_run(struct db *db, struct job_change *change, struct error *er
     if (!release && state < JOB_COMPLETED)
         return error_set(err, EINVAL, "state: '%.40s' is not the end of an attempt", name);
     const char *exit_reason =
-        json_get_string_or(c->body, "exit_reason",
-                           state == JOB_FAILED ? "error" : job_state_name((enum job_state)state));
+        json_get_string_or(c->body, "exit_reason", strcmp(name, "failed") == 0 ? "error" : name);
     if (line && !(error = foreign_text(line, strlen(line), ERROR_LINE_MAX)))
         return error_set(err, ENOMEM, "out of memory");
     for (char *at = error; at && (at = strpbrk(at, "\n\t"));)

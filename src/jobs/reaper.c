@@ -52,11 +52,12 @@ static int due_ready(struct db *db, struct job_change *c, struct job_row *row, s
 static int due_one(struct db *db, struct job_change *c, const struct due *d, struct error *err)
 {
     struct job_row row;
+    if (!watch_is_due(c->jobs->watches, d))
+        return 0;
     int r = job_fetch(db, NULL, d->job, &row, err);
     bool running = r == 0 && row.state == JOB_RUNNING;
-    if (r < 0 || job_has_ended(&row) || (running && row.attempt != d->token) ||
-        !watch_is_due(c->jobs->watches, d))
-        return r == -ENOENT ? 0 : r;
+    if (r < 0 || (running && row.attempt != d->token))
+        return r;
     switch (d->kind) {
     case DUE_LOST:
     case DUE_FORCE:

@@ -28,8 +28,8 @@ struct sqlite {
 
 static int sqlite_failed(struct sqlite *s, struct error *err)
 {
+    int last = errno, number = EIO;
     int code = s->handle ? sqlite3_extended_errcode(s->handle) : SQLITE_NOMEM;
-    int number = EIO;
     switch (code & 0xff) {
     case SQLITE_FULL:
         number = ENOSPC;
@@ -51,8 +51,7 @@ static int sqlite_failed(struct sqlite *s, struct error *err)
         break;
     case SQLITE_IOERR:
         /* A file that may not grow (RLIMIT_FSIZE, a quota) is a full disk for whoever asks. */
-        if (s->handle &&
-            (sqlite3_system_errno(s->handle) == EFBIG || sqlite3_system_errno(s->handle) == EDQUOT))
+        if (last == EFBIG || last == EDQUOT)
             number = ENOSPC;
     }
     return error_set(err, number, "the store: %s",

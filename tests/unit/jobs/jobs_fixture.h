@@ -78,7 +78,7 @@ struct id {
     char text[JOB_ID_LEN + 1];
 };
 
-static inline json_t *json_of(const char *text)
+static inline json_t *json_of_exact(const char *text)
 {
     json_error_t why;
     json_t *value = json_loads(text, 0, &why);
@@ -87,14 +87,21 @@ static inline json_t *json_of(const char *text)
     return value;
 }
 
-/* Submits a job of steps for a user; the spec may use ' for ". */
+/* JSON that is written with ' for ". */
+static inline json_t *json_of(const char *text)
+{
+    _cleanup_free_ char *copy = strdup(text);
+    assert_non_null(copy);
+    for (char *at = copy; (at = strchr(at, '\''));)
+        *at = '"';
+    return json_of_exact(copy);
+}
+
+/* Submits a job of steps for a user. */
 static inline struct id submit(struct fixture *f, const char *user, const char *spec)
 {
     struct id id;
-    _cleanup_free_ char *text = strdup(spec);
-    for (char *at = text; (at = strchr(at, '\''));)
-        *at = '"';
-    _cleanup_json_ json_t *object = json_of(text);
+    _cleanup_json_ json_t *object = json_of(spec);
     struct job_submission s = {.user = user, .kind = "steps", .spec = object};
     OK(jobs_submit(f->jobs, &s, id.text, NULL, &err));
     return id;
@@ -138,10 +145,7 @@ static inline int finish(struct fixture *f, const char *id, unsigned token, cons
                          struct error *err)
 {
     struct lease l = {.job = id, .token = token};
-    _cleanup_free_ char *text = strdup(body);
-    for (char *at = text; (at = strchr(at, '\''));)
-        *at = '"';
-    _cleanup_json_ json_t *object = json_of(text);
+    _cleanup_json_ json_t *object = json_of(body);
     return jobs_lease_finish(f->jobs, &l, object, err);
 }
 
