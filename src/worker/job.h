@@ -83,6 +83,9 @@ void job_outcome_free(struct job_outcome *o);
 /* A fault or a mistake, as `retry` says: for `return job_fail(…)`. */
 int job_fail(struct job_outcome *o, const struct error *err, bool retry);
 
+/* Mistakes of the user fail the job; anything else may go better in another attempt. */
+bool job_error_is_fault(int code);
+
 /* Kinds, on a thread of the job's own. */
 void job_run_steps(struct job *j, struct job_outcome *ret);
 void job_run_goal(struct job *j, struct job_outcome *ret);

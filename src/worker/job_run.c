@@ -197,25 +197,6 @@ static void steps_close(struct steps_run *s)
     free(s->workspace);
 }
 
-/* Mistakes of the user fail the job; anything else may be better in another attempt. */
-static bool error_is_fault(int code)
-{
-    switch (code) {
-    case EINVAL:
-    case EBADMSG:
-    case EFBIG:
-    case E2BIG:
-    case ENAMETOOLONG:
-    case EILSEQ:
-    case ENOENT:
-    case EACCES:
-    case EPERM:
-        return false;
-    default:
-        return true;
-    }
-}
-
 /* --- the job --- */
 
 /* Stores the result of a step that is not the last, with the files as they are now. */
@@ -246,7 +227,7 @@ static void steps_run_all(struct steps_run *s, struct job_outcome *o)
         _cleanup_json_ json_t *result = NULL;
         int r = step_run(s, json_array_get(s->steps, s->step), &result, &err);
         if (r < 0) {
-            job_fail(o, &err, error_is_fault(err.code));
+            job_fail(o, &err, job_error_is_fault(err.code));
             return;
         }
         /* Sending artifacts may take long: a crash meanwhile must not repeat the last step. */
@@ -260,7 +241,7 @@ static void steps_run_all(struct steps_run *s, struct job_outcome *o)
         if (last || o->failed)
             json_array_append(o->steps, result);
         else if ((r = steps_store(s, result, &err)) < 0)
-            job_fail(o, &err, error_is_fault(err.code));
+            job_fail(o, &err, job_error_is_fault(err.code));
     }
 }
 
@@ -276,7 +257,7 @@ void job_run_steps(struct job *j, struct job_outcome *ret)
     }
     int r = steps_open(&s, &err);
     if (r < 0)
-        job_fail(ret, &err, s.no_box || error_is_fault(err.code));
+        job_fail(ret, &err, s.no_box || job_error_is_fault(err.code));
     else
         steps_run_all(&s, ret);
     bool ended = r == 0 && ret->steps && !ret->retry && !cancel_asked(j->lease.cancel);

@@ -298,6 +298,8 @@ static int client_take_answer(struct connection *k, struct client_answer *ret, s
     _cleanup_json_ json_t *json =
         k->body.len ? json_loadb((const char *)k->body.data, k->body.len, 0, &at) : NULL;
     if (status == 204 || (status == 200 && k->file >= 0)) {
+        if (k->file >= 0 && lseek(k->file, 0, SEEK_SET) < 0)
+            return error_errno(err, errno, "cannot read a file that the server sent");
         ret->fd = status == 200 ? TAKE_FD(k->file) : -1;
         snprintf(ret->type, sizeof ret->type, "%s", type ? type : "");
         return 0;

@@ -152,6 +152,26 @@ int job_fail(struct job_outcome *o, const struct error *err, bool retry)
     return -err->code;
 }
 
+bool job_error_is_fault(int code)
+{
+    switch (code) {
+    case EINVAL:
+    case EBADMSG:
+    case EFBIG:
+    case E2BIG:
+    case ENAMETOOLONG:
+    case EILSEQ:
+    case ENOENT:
+    case EACCES:
+    case EPERM:
+    case ENOKEY:
+    case EKEYREJECTED:
+        return false;
+    default:
+        return true;
+    }
+}
+
 void job_outcome_free(struct job_outcome *o)
 {
     json_decref(o->steps);

@@ -67,7 +67,8 @@ int server_post(struct worker *w, const struct job_lease *l, const char *path, j
 /* Sends a file of hutch's own (never one of a box): `size` bytes of fd from its beginning. */
 int server_put(struct worker *w, const struct job_lease *l, const char *path, const char *kind,
                uint64_t offset, int fd, uint64_t size, json_t **ret_answer, struct error *err);
-/* "workspace", "checkpoint" or "memory" into an unnamed file: *ret_fd -1 if there is none. */
+/* "workspace", "checkpoint" or "memory" into an unnamed file, from whose beginning
+ * it is read: *ret_fd -1 if there is none. */
 int server_get(struct worker *w, const struct job_lease *l, const char *what, int *ret_fd,
                char ret_type[32], struct error *err);
 

@@ -42,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         return "local"
 
     def answer(self, status, body=None, kind="application/json"):
-        data = json.dumps(body).encode() if kind == "application/json" and body is not None else body or b""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         if status != 204:
             self.send_header("Content-Type", kind)
@@ -79,6 +79,9 @@ class Handler(BaseHTTPRequestHandler):
             if owner.breaks(self.command, self.path, None) is not None:
                 raise ConnectionError
             self.answer(status, body, kind)
+        except AssertionError as e:
+            owner.wrong.append(f"{self.command} {self.path}: {e}")
+            self.problem(400, "wrong", str(e))
         except (ConnectionError, BrokenPipeError):
             self.close_connection = True
 
@@ -94,6 +97,7 @@ class Coordinator:
     def __init__(self, path, lease_ms=4000):
         self.path, self.lease_ms, self.key = Path(path), lease_ms, None
         self.jobs, self.requests, self.faults = {}, [], []
+        self.wrong = []  # what a worker asked that it may not
         self.changed = threading.Condition()
         self.listener = None
         self.start()
