@@ -27,7 +27,7 @@ static void check_one(struct tally *t, json_t *message)
 }
 
 /* The server sends one message at a time. */
-static int take(void *data, const json_t *message)
+static int take(void *data, const json_t *request, const json_t *message)
 {
     struct tally *t = data;
     size_t i;

@@ -62,7 +62,7 @@ static bool mcp_stdio_write(const struct mcp_stdio *d)
     return true;
 }
 
-static int mcp_stdio_send(void *data, const json_t *message)
+static int mcp_stdio_send(void *data, const json_t *request, const json_t *message)
 {
     struct mcp_stdio *d = data;
     const uint64_t one = 1;

@@ -78,12 +78,12 @@ const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_
 }
 
 /* Takes the message over; NULL is dropped. */
-static int server_send(struct mcp_server *s, json_t *message)
+static int server_send(struct mcp_server *s, const json_t *request, json_t *message)
 {
     if (!message)
         return -ENOMEM;
     pthread_mutex_lock(&s->sending);
-    int r = s->options.send(s->options.data, message);
+    int r = s->options.send(s->options.data, request, message);
     pthread_mutex_unlock(&s->sending);
     json_decref(message);
     return r;
@@ -214,7 +214,8 @@ static void tool_listing_warn(void *data, const char *text)
         return;
     json_t *params = json_pack("{s:s, s:s, s:o}", "level", "warning", "logger", "hutch", "data",
                                text_json(text, strlen(text)));
-    server_send(q->server, params ? rpc_notification("notifications/message", params) : NULL);
+    server_send(q->server, q->id,
+                params ? rpc_notification("notifications/message", params) : NULL);
 }
 
 static json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p)
@@ -284,7 +285,8 @@ static void request_say_progress(void *data, double seconds, const char *message
     json_t *params = json_pack("{s:O, s:f}", "progressToken", q->token, "progress", rounded);
     if (params && message && q->version >= MCP_2025_03_26)
         json_object_set_new(params, "message", text_json(message, strlen(message)));
-    server_send(q->server, params ? rpc_notification("notifications/progress", params) : NULL);
+    server_send(q->server, q->id,
+                params ? rpc_notification("notifications/progress", params) : NULL);
 }
 
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p)
@@ -323,7 +325,7 @@ static const struct mcp_method METHODS[] = {
 static void server_answer(struct mcp_server *s, struct mcp_batch *b, json_t *answer)
 {
     if (!b) {
-        server_send(s, answer);
+        server_send(s, NULL, answer);
         return;
     }
     pthread_mutex_lock(&s->lock);
@@ -334,7 +336,7 @@ static void server_answer(struct mcp_server *s, struct mcp_batch *b, json_t *ans
     if (!last)
         return;
     if (json_array_size(b->answers) > 0)
-        server_send(s, b->answers);
+        server_send(s, json_object_get(json_array_get(b->answers, 0), "id"), b->answers);
     else
         json_decref(b->answers);
     free(b);
@@ -372,8 +374,8 @@ static void request_end(struct mcp_request *q, json_t *result, struct mcp_proble
         json_object_set(json_object_get(message, "error"), "data", p->data);
     if (q->batch)
         server_answer(s, q->batch, message);
-    else if (message && server_send(s, message) == -ENOBUFS)
-        server_send(s,
+    else if (message && server_send(s, q->id, message) == -ENOBUFS)
+        server_send(s, q->id,
                     rpc_error(q->id, RPC_INTERNAL_ERROR, "the result is longer than can be sent"));
     cleanup_close(&q->cancel);
     json_decref(result);
@@ -520,7 +522,7 @@ static void server_take_one(struct mcp_server *s, json_t *value, struct mcp_batc
 
 void mcp_server_refuse(struct mcp_server *s, const char *why)
 {
-    server_send(s, rpc_error(NULL, RPC_INVALID_REQUEST, "invalid request: %s", why));
+    server_send(s, NULL, rpc_error(NULL, RPC_INVALID_REQUEST, "invalid request: %s", why));
 }
 
 void mcp_server_take(struct mcp_server *s, const char *text, size_t n)
@@ -531,7 +533,7 @@ void mcp_server_take(struct mcp_server *s, const char *text, size_t n)
     size_t i, count = json_array_size(value);
     json_t *one;
     if (r == -EBADMSG)
-        server_send(s, rpc_error(NULL, RPC_PARSE_ERROR, "parse error: %s", err.text));
+        server_send(s, NULL, rpc_error(NULL, RPC_PARSE_ERROR, "parse error: %s", err.text));
     else if (r < 0)
         mcp_server_refuse(s, err.text);
     else if (!json_is_array(value))

@@ -31,8 +31,7 @@ int job_spec_check_workspace(const json_t *workspace, struct error *err);
 int job_spec_check_box(const json_t *box, bool admin, const char *at, json_t **ret,
                        struct error *err);
 
-/* The member `workspace` of a submission, and the name of a model, also of sessions. */
-int job_spec_check_workspace(const json_t *workspace, struct error *err);
+/* The name of a model, also of sessions. */
 int job_spec_check_model(const char *model, const char *at, struct error *err);
 
 /* "2026-11-18T19:54:03.5+01:00" → milliseconds since 1970; -EINVAL. */

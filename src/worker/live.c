@@ -63,7 +63,7 @@ struct live_call {
     size_t owed; /* bytes received that no credit was given back for */
 };
 
-const struct live_kind *const LIVE_KINDS[] = {&LIVE_BOX, &LIVE_GYM, &LIVE_SESSION, NULL};
+const struct live_kind *const LIVE_KINDS[] = {&LIVE_BOX, &LIVE_GYM, &LIVE_SESSION, &LIVE_MCP, NULL};
 
 static void event_set(int fd)
 {

@@ -25,9 +25,11 @@ struct mcp_options {
     struct tool_session *session; /* borrowed, as is all else here */
     bool open_world;              /* code in the box may reach other machines */
     const char *instructions;     /* what the client's model should know; or NULL */
-    /* Sends a message (or a batch of them) to the client; one thread at a time. 0, or -ENOBUFS if
-     * it is longer than can be sent. */
-    int (*send)(void *data, const json_t *message);
+    /* Sends a message (or a batch of them) to the client; one thread at a time. `request` is the id
+     * of the request that it is about (of a batch: of one of them); NULL: of none, it is about what
+     * mcp_server_take() or mcp_server_refuse() is taking. 0, or -ENOBUFS if it is longer than can be
+     * sent. */
+    int (*send)(void *data, const json_t *request, const json_t *message);
     void *data;
 };
 

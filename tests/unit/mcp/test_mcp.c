@@ -111,7 +111,7 @@ struct client {
     size_t longest; /* that can be sent to it */
 };
 
-static int take(void *data, const json_t *message)
+static int take(void *data, const json_t *request, const json_t *message)
 {
     struct client *c = data;
     if (json_dumpb(message, NULL, 0, 0) > c->longest)
