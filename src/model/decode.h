@@ -181,3 +181,5 @@ void decode_head(struct decoder *d,
                  const json_t *head); /* the first `model` and `id` of an answer */
 /* A figure of usage; `before` where there is none. */
 uint64_t decode_count(const json_t *usage, const char *name, uint64_t before);
+
+extern const struct decode_protocol CHAT_DECODER; /* Chat Completions (openai_chat.c) */

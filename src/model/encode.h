@@ -84,3 +84,7 @@ bool block_is_from(const struct encoding *e, const json_t *block); /* it came fr
 bool block_goes_back(const struct encoding *e,
                      const json_t *block);       /* `raw` may go to this model */
 size_t text_trimmed(const char *text, size_t n); /* its length without white space behind it */
+
+/* Chat Completions (openai_chat.c), for the rows of providers that speak it at a server of their
+ * own. */
+json_t *chat_encode(struct encoding *e);

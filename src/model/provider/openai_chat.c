@@ -169,7 +169,7 @@ static json_t *chat_assistant(struct encoding *e, const json_t *content)
     return message;
 }
 
-static json_t *chat_encode(struct encoding *e)
+json_t *chat_encode(struct encoding *e)
 {
     const struct model_request *q = e->q;
     const json_t *extra = e->spec->extra;
@@ -484,10 +484,10 @@ static int chat_decode_whole(struct decoder *d, json_t *answer)
     return d->answered ? 1 : -EBADMSG;
 }
 
-static const struct decode_protocol CHAT_DECODER = {.take = chat_decode_event,
-                                                    .take_whole = chat_decode_whole,
-                                                    .order = ORDER_CALLS_BY_KEY,
-                                                    .last = "[DONE]"};
+const struct decode_protocol CHAT_DECODER = {.take = chat_decode_event,
+                                             .take_whole = chat_decode_whole,
+                                             .order = ORDER_CALLS_BY_KEY,
+                                             .last = "[DONE]"};
 
 const struct provider PROVIDER_OPENAI_CHAT = {
     .base_url = "https://api.openai.com/v1",
