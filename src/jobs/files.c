@@ -391,6 +391,7 @@ int jobs_lease_file(struct jobs *j, const struct lease *l, const char *kind, con
                  {"workspace", "workspace"}};
     _cleanup_free_ char *name = NULL, *to = NULL;
     struct file_change c = {.lease = l};
+    kind = kind ? kind : "";
     /* Before anything is written; the change checks it again. */
     int r = jobs_lease_check(j, l, NULL, NULL, err);
     if (r < 0)

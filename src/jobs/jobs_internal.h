@@ -182,6 +182,7 @@ enum lease_state watch_renew(struct watches *w, const char *job, unsigned token,
                              const char *worker);
 int64_t watch_deadline_ms(struct watches *w, const char *job); /* left; INT64_MAX: none */
 int watch_touch(struct watches *w, const char *job);
+void watches_lose_worker(struct watches *w, const char *worker);
 bool watch_ran_long(struct watches *w,
                     const char *job); /* a live job: its attempt was no failure */
 

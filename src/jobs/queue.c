@@ -245,6 +245,8 @@ int jobs_lease(struct jobs *j, const struct lease_request *q, json_t **ret, stru
     struct lease_change c = {.base = JOB_CHANGE(lease_run), .q = q};
     struct waiter waiter;
     _cleanup_json_ json_t *list = json_array();
+    if (!*q->worker || strlen(q->worker) > USER_NAME_MAX)
+        return error_set(err, EINVAL, "the name of a worker has 1 to %d bytes", USER_NAME_MAX);
     int r = list ? waiter_begin(j->watches, &waiter, true, err)
                  : error_set(err, ENOMEM, "out of memory");
     if (r < 0)
@@ -313,4 +315,9 @@ int jobs_renew(struct jobs *j, const char *worker, const json_t *leases, int wai
         return error_set(err, ENOMEM, "out of memory");
     *ret = answer;
     return 0;
+}
+
+void jobs_worker_lost(struct jobs *j, const char *worker)
+{
+    watches_lose_worker(j->watches, worker);
 }

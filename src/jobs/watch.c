@@ -233,6 +233,21 @@ bool watch_ran_long(struct watches *w, const char *job)
     return watch && watch->leased && clock_now() - watch->leased_at >= LONG_ATTEMPT_NS;
 }
 
+static void watch_lose_worker(const void *node, VISIT order, void *data)
+{
+    struct watch *watch = *(struct watch *const *)node;
+    if ((order == postorder || order == leaf) && watch->leased && watch->worker &&
+        strcmp(watch->worker, data) == 0)
+        watch->expires = clock_now();
+}
+
+void watches_lose_worker(struct watches *w, const char *worker)
+{
+    LOCKED(&w->lock);
+    twalk_r(w->tree, watch_lose_worker, (void *)worker);
+    pthread_cond_signal(&w->changed);
+}
+
 /* --- what is due --- */
 
 struct due_walk {

@@ -131,6 +131,9 @@ int jobs_lease(struct jobs *j, const struct lease_request *q, json_t **ret, stru
 int jobs_renew(struct jobs *j, const char *worker, const json_t *leases, int wait_ms, int cancel,
                json_t **ret, struct error *err);
 
+/* A worker of this host has died: its leases end now. */
+void jobs_worker_lost(struct jobs *j, const char *worker);
+
 struct lease {
     const char *job;
     unsigned token;

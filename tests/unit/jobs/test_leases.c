@@ -86,6 +86,20 @@ static void test_a_worker_that_ignores_a_cancellation_is_not_waited_for(void **s
     wait_for_state(f, id.text, "cancelled");
 }
 
+static void test_a_dead_worker_loses_its_leases_at_once(void **state)
+{
+    struct fixture *f = *state;
+    unsigned token;
+    struct id id = submit(f, "ann", STEP);
+    lease_one(f, &token, 0);
+    jobs_worker_lost(f->jobs, "another");
+    assert_string_equal(renew(f, "w", id.text, token, 0), "held");
+    int64_t from = clock_now();
+    jobs_worker_lost(f->jobs, "w");
+    assert_string_equal(lease_one(f, NULL, 60000).text, id.text);
+    assert_true(clock_now() - from < 15 * NS_PER_S); /* a lease lasts that long */
+}
+
 static void test_leases_go_on_after_a_restart(void **state)
 {
     struct fixture *f = *state;
@@ -261,6 +275,7 @@ int main(void)
         SHORT(test_a_job_that_loses_all_its_workers_fails),
         SHORT(test_a_cancelled_job_ends_when_its_worker_is_lost),
         SHORT(test_a_worker_that_ignores_a_cancellation_is_not_waited_for),
+        TEST(test_a_dead_worker_loses_its_leases_at_once),
         TEST(test_leases_go_on_after_a_restart),
         TEST(test_a_lease_runs_out_after_a_restart),
         TEST(test_backoff_and_cancellation_outlast_a_restart),
