@@ -1,6 +1,5 @@
 /*
- * Network policies: what --net can be. Each is a row, in a file of src/box/net and a line of
- * policies.def there.
+ * Network policies: what --net can be. Each is a row, NET_<row>, and a line of policies.def.
  *
  * A box is either in the host's network or in one of its own that is empty. What more it may reach
  * is up to a proxy on the host's side (proxy/proxy.h), whose rules a policy makes. So a policy that
@@ -37,7 +36,9 @@ struct net_policy {
 
 /* NULL ends the list. */
 extern const struct net_policy *const NET_POLICIES[];
-extern const struct net_policy NET_OFF, NET_HOST, NET_ALLOW;
+#define NET_POLICY(row, new_box, running_box, summary) extern const struct net_policy NET_##row;
+#include "policies.def"
+#undef NET_POLICY
 
 /* NULL if there is none of that name. */
 const struct net_policy *net_policy_find(const char *name, size_t n);
