@@ -1,26 +1,20 @@
 /* See job_spec.h. A submission is copied, and each member that has several forms is replaced by its
  * stored one. */
-#include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "box_options.h"
 #include "job_spec.h"
 #include "json.h"
 #include "jobs.h"
-#include "options.h"
 #include "schema.h"
 #include "text.h"
 #include "tool.h"
 #include "banned.h"
 
-#define TITLE_MAX   200
-#define TIMEOUT_MAX (30 * 86400LL * 1000000000LL)
-#define PATH_SIZE   64                /* of "steps[999]", "artifacts[99]" */
-#define MS_MAX      253402300799999LL /* the end of the year 9999 */
+#define TITLE_MAX 200
+#define PATH_SIZE 64 /* of "steps[999]", "artifacts[99]" */
 
 /* --- small things --- */
 
@@ -40,57 +34,6 @@ static int spec_check_id(const json_t *value, const char *at, struct error *err)
         return error_set(err, EINVAL, "%s: '%.40s' is not an ID of %d characters", at, id ? id : "",
                          JOB_ID_LEN);
     return 0;
-}
-
-/* Digits of a fixed number; -1: there are others. */
-static int time_digits(const char **s, int n)
-{
-    int value = 0;
-    for (int i = 0; i < n; i++, (*s)++) {
-        if (!isdigit((unsigned char)**s))
-            return -1;
-        value = value * 10 + (**s - '0');
-    }
-    return value;
-}
-
-static bool time_skip(const char **s, const char *any)
-{
-    bool found = **s && strchr(any, **s);
-    *s += found;
-    return found;
-}
-
-int rfc3339_parse(const char *text, int64_t *ret_ms)
-{
-    const char *s = text;
-    struct tm t = {0};
-    int64_t ms = 0, zone = 0;
-    bool ok = (t.tm_year = time_digits(&s, 4) - 1900) >= 70 && time_skip(&s, "-") &&
-              (t.tm_mon = time_digits(&s, 2) - 1) >= 0 && t.tm_mon < 12 && time_skip(&s, "-") &&
-              (t.tm_mday = time_digits(&s, 2)) > 0 && time_skip(&s, "Tt ") &&
-              (t.tm_hour = time_digits(&s, 2)) >= 0 && t.tm_hour < 24 && time_skip(&s, ":") &&
-              (t.tm_min = time_digits(&s, 2)) >= 0 && t.tm_min < 60 && time_skip(&s, ":") &&
-              (t.tm_sec = time_digits(&s, 2)) >= 0 && t.tm_sec <= 60;
-    if (ok && time_skip(&s, ".")) {
-        ok = isdigit((unsigned char)*s);
-        for (int scale = 100; isdigit((unsigned char)*s); s++, scale /= 10)
-            ms += scale * (*s - '0');
-    }
-    char sign = *s;
-    if (ok && time_skip(&s, "+-")) {
-        int hours = time_digits(&s, 2), minutes = time_skip(&s, ":") ? time_digits(&s, 2) : -1;
-        ok = hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
-        zone = (sign == '-' ? -1 : 1) * (hours * 60 + minutes) * 60;
-    } else {
-        ok = ok && time_skip(&s, "Zz");
-    }
-    int day = t.tm_mday;
-    time_t seconds = ok ? timegm(&t) : 0;
-    if (!ok || *s || t.tm_mday != day) /* 31 June becomes 1 July */
-        return -EINVAL;
-    *ret_ms = (seconds - zone) * 1000 + ms;
-    return *ret_ms >= 0 && *ret_ms <= MS_MAX ? 0 : -EINVAL;
 }
 
 /* --- steps --- */
@@ -344,28 +287,6 @@ static int artifacts_check(const json_t *globs, struct error *err)
     return 0;
 }
 
-static int times_check(json_t *spec, struct error *err)
-{
-    static const char *const NAMES[] = {"timeout", "keep"};
-    const char *not_before = json_get_string(spec, "not_before");
-    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++) {
-        const char *text = json_get_string(spec, NAMES[i]);
-        int64_t ns = 1;
-        if (text && (units_parse_time(text, &ns) < 0 || ns <= 0))
-            return error_set(err, EINVAL, "%s: '%.40s' is not a time like 30s, 10m or 7d", NAMES[i],
-                             text);
-        if (i == 0 && ns > TIMEOUT_MAX)
-            return error_set(err, EINVAL, "timeout: '%.40s' is longer than 30d", text);
-    }
-    int64_t ms;
-    if (not_before && rfc3339_parse(not_before, &ms) < 0)
-        return error_set(err, EINVAL, "not_before: '%.40s' is not a time like 2026-11-18T20:00:00Z",
-                         not_before);
-    if (not_before)
-        json_object_set_new(spec, "not_before", jobs_time_json(ms));
-    return 0;
-}
-
 /* What a list shows: the first line of the goal, of the first command or of its code. */
 static int title_set(json_t *spec, struct error *err)
 {
@@ -434,8 +355,6 @@ int job_spec_check(const json_t *submission, bool admin, json_t **ret_spec, cons
         r = artifacts_check(json_object_get(spec, "artifacts"), err);
     if (r == 0)
         r = ids_check(spec, err);
-    if (r == 0)
-        r = times_check(spec, err);
     if (r == 0)
         r = title_set(spec, err);
     if (r < 0)

@@ -4,14 +4,12 @@
  *
  * The stored form differs from what clients may write: `steps` is a list of {"tool", …} with tools
  * that exist, `shell` being `bash`; `goal` is an object with a `prompt`; the values of `box` are
- * strings, those of its `env` too; `not_before` is in UTC with milliseconds; `title` is set.
- * The tools `python` and `typescript` stay as they are: {"tool": "python", "code": S}.
+ * strings, those of its `env` too; `title` is set. The tools `python` and `typescript` stay as they are: {"tool": "python", "code": S}.
  */
 #pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "error.h"
 
@@ -33,6 +31,3 @@ int job_spec_check_box(const json_t *box, bool admin, const char *at, json_t **r
 
 /* The name of a model, also of sessions. */
 int job_spec_check_model(const char *model, const char *at, struct error *err);
-
-/* "2026-11-18T19:54:03.5+01:00" → milliseconds since 1970; -EINVAL. */
-int rfc3339_parse(const char *text, int64_t *ret_ms);

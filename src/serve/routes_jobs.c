@@ -39,7 +39,7 @@ static bool job_submit(struct request *q, char ret_id[JOB_ID_LEN + 1])
                                .max_live = c->limits.live,
                                .max_stored = c->limits.stored};
     if (job_spec_check(request_body(q), c->role == ROLE_ADMIN, &spec, &s.kind, &err) < 0) {
-        respond_problem(q, 422, "invalid-job", "%s", err.text);
+        respond_problem(q, 422, "invalid-content", "%s", err.text);
         return false;
     }
     s.spec = spec;
@@ -47,10 +47,13 @@ static bool job_submit(struct request *q, char ret_id[JOB_ID_LEN + 1])
         respond_problem(q, 400, "bad-request", "Idempotency-Key: must have 1 to 255 characters");
         return false;
     }
-    if (jobs_submit(request_jobs(q), &s, ret_id, &existed, &err) < 0) {
+    int r = jobs_submit(request_jobs(q), &s, ret_id, &existed, &err);
+    if (r == -EINVAL)
+        respond_problem(q, 422, "invalid-content", "%s", err.text);
+    else if (r < 0)
         respond_error(q, &err);
+    if (r < 0)
         return false;
-    }
     if (existed)
         respond_header(q, "Idempotency-Replayed", "true");
     return true;

@@ -128,7 +128,7 @@ def tagged(text):
     return {m[1]: m[2] for m in re.finditer(r"^\.TP\n(.*)\n((?:(?!\.TP|\.S[HS] ).*\n?)*)", text, re.M)}
 
 
-GROUPS = ("box", "history", "gym")  # commands that have commands of their own
+GROUPS = ("box", "history", "job", "gym")  # commands that have commands of their own
 
 
 def man_options(words):
