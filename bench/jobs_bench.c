@@ -5,9 +5,9 @@
  *     jobs_bench FOLDER THREADS SECONDS QUEUE
  *
  * Submits in turns for a second each: all threads at once, and one at a time, so that each commits
- * alone. Then fills the queue with QUEUE jobs of 100 users and leases 200 of them. Prints
- * {"together": [submissions per second, …], "alone": […], "batch": changes in a commit,
- * "get": [ns, …], "lease": [ns, …]}.
+ * alone. Then fills the queue with QUEUE jobs of 100 users, and leases, reads and finishes 200 of
+ * them. Prints {"together": [submissions per second, …], "alone": […], "waiting": jobs,
+ * "lease": [ns, …], "get": […], "finish": […]}.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -94,7 +94,8 @@ static void bench_print(const char *name, const double *values, unsigned n)
 static int bench_queue(struct bench *b, unsigned threads, struct error *err)
 {
     pthread_t ids[THREADS_MAX];
-    double lease[LEASES], get[LEASES];
+    double lease[LEASES], get[LEASES], finish[LEASES];
+    _cleanup_json_ json_t *completed = json_pack("{s:s}", "state", "completed");
     for (unsigned i = 0; i < threads; i++)
         if (pthread_create(&ids[i], NULL, bench_fill, b) != 0)
             exit(1);
@@ -107,17 +108,25 @@ static int bench_queue(struct bench *b, unsigned threads, struct error *err)
         int r = jobs_lease(b->jobs, &q, &leases, err);
         lease[i] = (double)(clock_now() - from);
         const char *id = json_get_string(json_array_get(leases, 0), "job");
+        if (r == 0 && !id)
+            r = error_set(err, ENOENT, "no job to lease");
         from = clock_now();
-        if (r == 0 && id)
+        if (r == 0)
             r = jobs_get(b->jobs, NULL, id, &job, err);
         get[i] = (double)(clock_now() - from);
+        struct lease l = {.job = id, .token = 1};
+        from = clock_now();
+        if (r == 0)
+            r = jobs_lease_finish(b->jobs, &l, completed, err);
+        finish[i] = (double)(clock_now() - from);
         json_decref(leases);
         json_decref(job);
-        if (r < 0 || !id)
-            return r < 0 ? r : error_set(err, ENOENT, "no job to lease");
+        if (r < 0)
+            return r;
     }
     bench_print("lease", lease, LEASES);
     bench_print("get", get, LEASES);
+    bench_print("finish", finish, LEASES);
     return 0;
 }
 

@@ -10,6 +10,7 @@ def jobs(c):
     rates = {name: float(percentile(got[name], 50)) for name in ("together", "alone")}
     c.report.table(f"durable submissions, {THREADS} threads", ["per second"],
                    [["committed together", rates["together"]], ["each committed alone", rates["alone"]]])
-    c.report.times(f"{got['waiting']:,} jobs wait", {"lease one": got["lease"], "read one": got["get"]})
+    c.report.times(f"{got['waiting']:,} jobs wait", {"lease one": got["lease"], "read one": got["get"],
+                                                            "finish one": got["finish"]})
     c.report.target("submissions together against each alone", rates["together"] / rates["alone"], TARGET, "×",
                     at_least=True)

@@ -265,12 +265,11 @@ static int finish_store(struct db *db, struct attempt_change *c, struct job_row 
 {
     static const char *const MEMBERS[] = {"result", "usage", "plan", "resume"};
     const json_t *cost = json_object_get(c->body, "cost");
-    json_t *step;
-    size_t i;
+    const json_t *steps = json_object_get(c->body, "steps");
     int r = attempt_add_events(db, c, row, err);
-    json_array_foreach(json_object_get(c->body, "steps"), i, step) if (r == 0) r =
-        step_add(db, row, step, err);
-    for (i = 0; i < ARRAY_SIZE(MEMBERS) && r == 0; i++)
+    for (size_t i = 0; i < json_array_size(steps) && r == 0; i++)
+        r = step_add(db, row, json_array_get(steps, i), err);
+    for (size_t i = 0; i < ARRAY_SIZE(MEMBERS) && r == 0; i++)
         r = outcome_set(db, row->id, MEMBERS[i], json_object_get(c->body, MEMBERS[i]), err);
     if (r < 0 || !json_is_number(cost))
         return r;

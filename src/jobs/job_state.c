@@ -198,7 +198,8 @@ static int job_end_one(struct db *db, struct job_change *c, struct job_row *row,
     if (DB_RUN(db, err,
                "UPDATE jobs SET state = $2, exit_reason = $3, error = $4, finished_at = $5,"
                " remove_at = CASE WHEN keep_ms < 0 THEN 0 ELSE $5 + keep_ms END, ready = 0,"
-               " backoff_ms = 0, waits_for = 0, ending = NULL, checkpoint = NULL, last_event = $6,"
+               " backoff_ms = 0, later_at = 0, waits_for = 0, ending = NULL, checkpoint = NULL, "
+               "last_event = $6,"
                " attempt_events = $7, steps_done = $8, stored_bytes = $9 WHERE id = $1",
                db_text(row->id), db_text(STATE_NAMES[state]), db_text(exit_reason), db_text(error),
                db_int(now), db_int(row->last_event), db_int(row->attempt_events),
@@ -229,8 +230,8 @@ static int job_end_list_dependents(struct db *db, const char *id, struct job_end
     _cleanup_rows_ struct db_rows rows = {0};
     ret->n = 0;
     int r = DB_QUERY(db, &rows, err,
-                     "SELECT d.job, d.required FROM dependencies d JOIN jobs j ON j.id = d.job"
-                     " WHERE d.needs = $1 AND j.state = 'scheduled'",
+                     "SELECT d.job, d.required FROM dependencies d WHERE d.needs = $1 AND"
+                     " (SELECT j.state FROM jobs j WHERE j.id = d.job) = 'scheduled'",
                      db_text(id));
     while (r == 0 && (r = db_next(&rows, err)) > 0) {
         r = 0;
@@ -248,7 +249,9 @@ static int job_wait_less(struct db *db, struct job_change *c, const char *id, st
     _cleanup_rows_ struct db_rows rows = {0};
     int r = DB_QUERY(db, &rows, err,
                      "UPDATE jobs SET waits_for = waits_for - 1, ready = CASE WHEN waits_for = 1"
-                     " AND not_before <= $2 THEN 1 ELSE 0 END WHERE id = $1 RETURNING ready",
+                     " AND not_before <= $2 THEN 1 ELSE 0 END, later_at = CASE WHEN waits_for = 1"
+                     " AND not_before > $2 THEN not_before ELSE 0 END WHERE id = $1"
+                     " RETURNING ready",
                      db_text(id), db_int(jobs_now()));
     if (r < 0 || (r = db_next(&rows, err)) <= 0)
         return r;

@@ -232,7 +232,10 @@ int jobs_list(struct jobs *j, const struct job_query *q, json_t **ret, bool *ret
         buf_append_str(&list.sql, " AND j.owner = ");
         list_query_value(&list, db_text(q->user));
     }
-    list_query_names(&list, "j.state", states);
+    /* Of one user, or in several states: the jobs in their order, not by the index of states. */
+    list_query_names(
+        &list, q->user || (states && strchr(states, ',')) ? "coalesce(j.state, '')" : "j.state",
+        states);
     list_query_names(&list, "j.kind", kinds);
     if (pattern) {
         buf_append_str(&list.sql, " AND lower(j.title || ' ' || j.id || ' ' ||"
@@ -327,8 +330,8 @@ static int remove_check_needed(struct db *db, const char *id, struct error *err)
 {
     _cleanup_rows_ struct db_rows rows = {0};
     int r = DB_QUERY(db, &rows, err,
-                     "SELECT d.job FROM dependencies d JOIN jobs j ON j.id = d.job WHERE d.needs ="
-                     " $1 AND j.state IN ('scheduled', 'running') LIMIT 1",
+                     "SELECT d.job FROM dependencies d WHERE d.needs = $1 AND (SELECT j.state"
+                     " FROM jobs j WHERE j.id = d.job) IN ('scheduled', 'running') LIMIT 1",
                      db_text(id));
     if (r < 0 || (r = db_next(&rows, err)) <= 0)
         return r;

@@ -115,7 +115,7 @@ static int sweep_each(struct db *db, struct sweep_change *c, const char *sql, in
 
 static int sweep_later(struct db *db, struct sweep_change *c, const char *id, struct error *err)
 {
-    if (DB_RUN(db, err, "UPDATE jobs SET ready = 1 WHERE id = $1", db_text(id)) < 0)
+    if (DB_RUN(db, err, "UPDATE jobs SET ready = 1, later_at = 0 WHERE id = $1", db_text(id)) < 0)
         return -EIO;
     struct effect e = {.kind = EFFECT_READY};
     memcpy(e.job, id, sizeof e.job);
@@ -138,9 +138,7 @@ static int sweep_upload(struct db *db, struct sweep_change *c, const char *id, s
     return upload_drop_unused(db, id, err);
 }
 
-#define SWEEP_LATER                                                                                \
-    "SELECT id FROM jobs WHERE state = 'scheduled' AND ready = 0 AND waits_for = 0"                \
-    " AND backoff_ms = 0 AND not_before <= $1 LIMIT $2"
+#define SWEEP_LATER  "SELECT id FROM jobs WHERE later_at > 0 AND later_at <= $1 LIMIT $2"
 #define SWEEP_REMOVE "SELECT id FROM jobs WHERE remove_at > 0 AND remove_at <= $1 LIMIT $2"
 #define SWEEP_FINISHED                                                                             \
     "SELECT id FROM jobs WHERE finished_at > 0 AND keep_ms < 0 AND finished_at <= $1 LIMIT $2"

@@ -2,8 +2,11 @@
  * The tables. `owner` is the user; times are milliseconds, 0: none. Rows of `jobs` are short,
  * because they change often: what is long stands in tables of its own.
  *
- * A scheduled job is `ready` when nothing but a worker is missing: no time (not_before, backoff_ms)
+ * A scheduled job is `ready` when nothing but a worker is missing: no time (later_at, backoff_ms)
  * and no job (waits_for) that it waits for. The lease query reads the index of these only.
+ *
+ * Many indexes are partial: they hold the few rows that somebody waits for, and the jobs that have
+ * ended, which are nearly all, cost them nothing.
  */
 #include "store.h"
 #include "banned.h"
@@ -16,6 +19,7 @@ const struct migration MIGRATIONS[] = {
         " remove_at BIGINT NOT NULL DEFAULT 0, keep_ms BIGINT NOT NULL," /* -1: the server's */
         " timeout_ms BIGINT NOT NULL, ttl_ms BIGINT NOT NULL,"
         " ready BIGINT NOT NULL, waits_for BIGINT NOT NULL, backoff_ms BIGINT NOT NULL DEFAULT 0,"
+        " later_at BIGINT NOT NULL," /* not_before, while only that is missing */
         " attempt BIGINT NOT NULL, max_attempts BIGINT NOT NULL,"
         " failures BIGINT NOT NULL DEFAULT 0,"    /* attempts in a row that were lost */
         " ended_token BIGINT NOT NULL DEFAULT 0," /* of the last /finish */
@@ -29,10 +33,8 @@ const struct migration MIGRATIONS[] = {
         " checkpoint TEXT, idempotency TEXT, spec_hash TEXT NOT NULL)"},
     {1, "CREATE INDEX jobs_ready ON jobs (live, owner, priority DESC, id) WHERE ready = 1"},
     {1, "CREATE INDEX jobs_running ON jobs (owner, live) WHERE state = 'running'"},
-    {1, "CREATE INDEX jobs_live ON jobs (owner)"
-        " WHERE live = 1 AND state IN ('scheduled', 'running')"},
-    {1, "CREATE INDEX jobs_later ON jobs (not_before)"
-        " WHERE state = 'scheduled' AND ready = 0 AND waits_for = 0 AND backoff_ms = 0"},
+    {1, "CREATE INDEX jobs_live ON jobs (owner, state) WHERE live = 1"},
+    {1, "CREATE INDEX jobs_later ON jobs (later_at) WHERE later_at > 0"},
     {1, "CREATE INDEX jobs_owner ON jobs (owner, id)"},
     {1, "CREATE INDEX jobs_state ON jobs (state, id)"},
     {1, "CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at > 0 AND keep_ms < 0"},
@@ -73,6 +75,7 @@ const struct migration MIGRATIONS[] = {
     {1, "CREATE UNIQUE INDEX keys_name ON keys (name) WHERE removed_at = 0"},
     {1, "CREATE TABLE audit (id TEXT PRIMARY KEY, time BIGINT NOT NULL, owner TEXT, key TEXT,"
         " address TEXT, action TEXT NOT NULL, object TEXT, status BIGINT NOT NULL)"},
+    {1, "CREATE INDEX audit_time ON audit (time)"},
     {1, "CREATE TABLE probe (id BIGINT PRIMARY KEY, time BIGINT NOT NULL)"},
     {0, NULL},
 };

@@ -53,16 +53,16 @@ static bool kind_is_live(const char *kind)
 static char *spec_title(const struct job_submission *s)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(4096);
-    json_t *goal = spec_get(s, "goal"), *step;
+    const json_t *goal = spec_get(s, "goal"), *steps = spec_get(s, "steps");
     const char *prompt =
         json_is_object(goal) ? json_get_string(goal, "prompt") : json_string_value(goal);
     const char *title = json_get_string(s->spec, "title");
-    size_t i;
     if (!title)
         title = prompt ? prompt : "";
     buf_append_str(&text, title);
-    json_array_foreach(spec_get(s, "steps"), i, step) if (!*title && text.len < TITLE_MAX)
-        buf_printf(&text, "%s%s", i ? ", " : "", json_get_string_or(step, "tool", "?"));
+    for (size_t i = 0; !*title && i < json_array_size(steps) && text.len < TITLE_MAX; i++)
+        buf_printf(&text, "%s%s", i ? ", " : "",
+                   json_get_string_or(json_array_get(steps, i), "tool", "?"));
     const char *newline = memchr(text.data ? text.data : (uint8_t *)"", '\n', text.len);
     size_t n = newline ? (size_t)((const uint8_t *)newline - text.data) : text.len;
     return foreign_text((const char *)text.data, n, TITLE_MAX);
@@ -196,13 +196,12 @@ static int submit_check_upload(struct db *db, struct submit_change *c, struct er
 
 static int submit_references(struct db *db, struct submit_change *c, struct error *err)
 {
-    json_t *id;
-    size_t i;
+    const json_t *after = spec_get(c->s, "after");
     int r = 0;
     c->waits_for = 0;
     c->dependency_failed = false;
-    json_array_foreach(spec_get(c->s, "after"), i, id) if (r == 0) r =
-        submit_need(db, c, "after", json_string_value(id), true, err);
+    for (size_t i = 0; i < json_array_size(after) && r == 0; i++)
+        r = submit_need(db, c, "after", json_string_value(json_array_get(after, i)), true, err);
     if (r == 0)
         r = submit_need(db, c, "workspace", spec_workspace(c->s, "job"), false, err);
     if (r == 0)
@@ -216,14 +215,16 @@ static int submit_insert(struct db *db, struct submit_change *c, struct error *e
     const struct job_submission *s = c->s;
     json_t *attempts = spec_get(s, "max_attempts");
     bool leased = s->leased_to != NULL;
-    bool ready = !leased && !c->dependency_failed && c->waits_for == 0 && c->not_before <= c->now;
+    bool unblocked = !leased && !c->dependency_failed && c->waits_for == 0;
+    bool ready = unblocked && c->not_before <= c->now;
     int64_t r = DB_RUN(
         db, err,
         "INSERT INTO jobs (id, owner, kind, live, state, title, labels, priority, created_at,"
         " not_before, started_at, keep_ms, timeout_ms, ttl_ms, ready, waits_for, attempt,"
         " max_attempts, worker, steps_total, after_ids, memory_from, workspace_job,"
-        " workspace_upload, idempotency, spec_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
-        " $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)",
+        " workspace_upload, idempotency, spec_hash, later_at)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,"
+        " $19, $20, $21, $22, $23, $24, $25, $26, $27)",
         db_text(c->id), db_text(s->user), db_text(s->kind), db_int(c->live),
         db_text(job_state_name(leased ? JOB_RUNNING : JOB_SCHEDULED)), db_text(c->title),
         db_text(c->labels), db_int(json_get_integer(s->spec, "priority")), db_int(c->now),
@@ -233,15 +234,18 @@ static int submit_insert(struct db *db, struct submit_change *c, struct error *e
         db_text(s->leased_to), db_int((int64_t)json_array_size(spec_get(s, "steps"))),
         db_text(c->after), db_text(json_get_string(s->spec, "memory_from")),
         db_text(spec_workspace(s, "job")), db_text(spec_workspace(s, "upload")),
-        db_text(s->idempotency), db_text(c->hash));
+        db_text(s->idempotency), db_text(c->hash), db_int(unblocked && !ready ? c->not_before : 0));
     if (r >= 0)
         r = DB_RUN(db, err, "INSERT INTO specs (job, spec) VALUES ($1, $2)", db_text(c->id),
                    db_text(c->spec));
     const char *name;
     json_t *value;
-    json_object_foreach(spec_get(s, "labels"), name, value) if (r >= 0) r =
-        DB_RUN(db, err, "INSERT INTO labels (job, name, value) VALUES ($1, $2, $3)", db_text(c->id),
-               db_text(name), db_text(json_string_value(value)));
+    json_object_foreach(spec_get(s, "labels"), name, value)
+    {
+        if (r >= 0)
+            r = DB_RUN(db, err, "INSERT INTO labels (job, name, value) VALUES ($1, $2, $3)",
+                       db_text(c->id), db_text(name), db_text(json_string_value(value)));
+    }
     if (r < 0)
         return (int)r;
     struct effect e = {.kind = ready ? EFFECT_READY : EFFECT_CHANGED};

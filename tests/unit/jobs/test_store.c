@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "jobs_fixture.h"
 
@@ -43,6 +44,90 @@ static void test_changes_of_many_threads_are_committed_together(void **state)
     for (int i = 0; i < THREADS; i++)
         for (int k = 0; k < EACH; k++)
             assert_state(f, all[i].ids[k].text, "scheduled", NULL);
+}
+
+/* --- killed --- */
+
+struct acknowledged {
+    char what; /* 's': submitted, 'f': finished */
+    char id[JOB_ID_LEN + 1];
+};
+
+static struct fixture *killed;
+static int acknowledge_fd;
+
+static void acknowledge(char what, const char *id)
+{
+    struct acknowledged a = {.what = what};
+    snprintf(a.id, sizeof a.id, "%s", id);
+    if (write(acknowledge_fd, &a, sizeof a) != sizeof a)
+        _exit(1);
+}
+
+static void *submit_until_killed(void *data)
+{
+    for (;;)
+        acknowledge('s', submit(killed, "ann", STEP).text);
+    return NULL;
+}
+
+static void *finish_until_killed(void *data)
+{
+    for (;;) {
+        unsigned token;
+        struct id id = lease_one(killed, &token, 1000);
+        if (!*id.text)
+            continue;
+        OK(finish(killed, id.text, token, COMPLETED, &err));
+        acknowledge('f', id.text);
+    }
+    return NULL;
+}
+
+static void work_until_killed(struct fixture *f, int fd)
+{
+    pthread_t thread;
+    killed = f;
+    acknowledge_fd = fd;
+    struct error err = {0};
+    if (jobs_open(&f->options, &f->jobs, &err) < 0)
+        _exit(1);
+    for (int i = 0; i < 8; i++)
+        pthread_create(&thread, NULL, i < 5 ? submit_until_killed : finish_until_killed, NULL);
+    pause();
+}
+
+static void test_what_was_answered_outlasts_a_kill(void **state)
+{
+    struct fixture *f = *state;
+    for (int round = 0; round < 4; round++) {
+        struct acknowledged a;
+        int ends[2], status, n = 0;
+        f->jobs = jobs_close(f->jobs);
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            work_until_killed(f, ends[1]);
+            _exit(1);
+        }
+        close(ends[1]);
+        _cleanup_buf_ struct buf answers = BUF_INIT(16 << 20);
+        while (read(ends[0], &a, sizeof a) == sizeof a) {
+            buf_append(&answers, &a, sizeof a);
+            if (++n == 150)
+                kill(child, SIGKILL);
+        }
+        close(ends[0]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        OK(jobs_open(&f->options, &f->jobs, &err));
+        const struct acknowledged *all = (void *)answers.data;
+        for (size_t i = 0; i < answers.len / sizeof a; i++) {
+            json_decref(job_get(f, all[i].id));
+            if (all[i].what == 'f')
+                assert_state(f, all[i].id, "completed", "completed");
+        }
+    }
 }
 
 struct failing_change {
@@ -206,6 +291,7 @@ int main(void)
     alarm(220);
     const struct CMUnitTest tests[] = {
         TEST(test_changes_of_many_threads_are_committed_together),
+        TEST(test_what_was_answered_outlasts_a_kill),
         TEST(test_a_change_that_fails_is_undone_alone),
         TEST(test_nothing_is_accepted_while_the_disk_is_full),
         TEST(test_a_file_that_does_not_fit_is_no_artifact),
