@@ -212,7 +212,7 @@ int jobs_open(const struct jobs_options *o, struct jobs **ret, struct error *err
     _cleanup_free_ char *url =
         o->store ? strdup(o->store) : str_printf("sqlite:%s/hutch.db", o->data);
     if (r == 0)
-        r = url ? store_open(url, &j->store, err) : error_set(err, ENOMEM, "out of memory");
+        r = url ? job_store_open(url, &j->store, err) : error_set(err, ENOMEM, "out of memory");
     struct db *db = r == 0 ? store_reader(j->store, true, err) : NULL;
     if (r == 0)
         r = db ? job_id_resume(j, db, err) : -EIO;

@@ -334,7 +334,7 @@ static int store_migrate(struct db *db, struct error *err)
     return r;
 }
 
-int store_open(const char *url, struct store **ret, struct error *err)
+int job_store_open(const char *url, struct store **ret, struct error *err)
 {
     static const struct db_driver *const drivers[] = {&SQLITE};
     struct store *s = calloc(1, sizeof *s);

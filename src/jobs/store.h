@@ -100,7 +100,7 @@ const char *db_column_text(const struct db_rows *rows, unsigned i); /* NULL if i
 struct store;
 
 /* Makes or upgrades the database. `url`: sqlite:PATH. */
-int store_open(const char *url, struct store **ret, struct error *err);
+int job_store_open(const char *url, struct store **ret, struct error *err);
 struct store *store_close(struct store *s); /* after the changes that wait */
 
 /* A connection for reading, inside of a transaction if `snapshot`. */

@@ -595,7 +595,7 @@ int live_stream_open(struct request *q, const char *job, const char *op, json_t 
 {
     char kind[16];
     size_t n = strcspn(op, "/");
-    struct live_channel *c;
+    struct live_channel *c = NULL;
     _cleanup_json_ json_t *taken = input ? input : json_object();
     snprintf(kind, sizeof kind, "%.*s", (int)n, op);
     int r = live_get_channel(q, job, kind, &c, err);

@@ -128,7 +128,7 @@ static void box_new_run(struct request *q)
     _cleanup_json_ json_t *spec = NULL;
     _cleanup_live_result_ struct live_result result = {0};
     char id[JOB_ID_LEN + 1], location[sizeof "/v1/boxes/" + JOB_ID_LEN];
-    int64_t ttl_ms;
+    int64_t ttl_ms = 0;
     bool existed = false;
     if (box_spec_of(q, &spec, &ttl_ms, &err) < 0) {
         respond_problem(q, 422, "invalid-box", "%s", err.text);

@@ -204,8 +204,7 @@ static void gym_close_run(struct request *q)
                 "minItems" : 1,                                                                    \
                 "maxItems" : 1024,                                                                 \
                 "description" :                                                                    \
-                    "Several at once, in different environments; answered as results, in this "    \
-                    "order. An item with reset: true begins an episode.",                          \
+                    "Several at once, answered as results. An item with reset: true begins anew.",         \
                 "items" : {                                                                        \
                     "type" : "object",                                                             \
                     "properties" : {                                                               \

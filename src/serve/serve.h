@@ -203,6 +203,8 @@ extern const char JOB_EVENTS_QUERY[];
 
 /* --- the server itself (serve.c) --- */
 
+enum log_level { LOG_WARN, LOG_INFO, LOG_DEBUG };
+
 struct serve_options {
     const char *listen; /* HOST:PORT */
     const char *data;
@@ -216,6 +218,10 @@ struct serve_options {
     size_t n_hosts;
     int64_t keep_ms;
     uint64_t max_body, max_upload;
+    enum log_level log;
+    /* It listens. `key` is the one that the first start made, or NULL. */
+    void (*ready)(void *data, const char *url, const char *key);
+    void *ready_data;
 };
-/* Runs until SIGTERM or SIGINT; returns the exit status. */
+/* Runs until SIGTERM or SIGINT: 0, or a negative errno if it could not begin. */
 int serve_run(const struct serve_options *o, struct error *err);
