@@ -370,9 +370,10 @@ static void job_file_answer(struct request *q, const char *path, const char *typ
     struct error err = {0};
     int fd = -1;
     uint64_t size;
-    if (jobs_file_open(request_jobs(q), request_caller(q)->user, request_param(q, 0), path, &fd,
-                       &size, &err) < 0) {
-        if (err.code == ENOENT && !err.text[0])
+    int r = jobs_file_open(request_jobs(q), request_caller(q)->user, request_param(q, 0), path, &fd,
+                           &size, &err);
+    if (r < 0) {
+        if (r == -ENOENT && !err.text[0])
             respond_problem(q, 404, "not-found", "job %s has no %s (yet)", request_param(q, 0),
                             name);
         else

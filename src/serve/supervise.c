@@ -53,7 +53,7 @@ static void worker_start(struct supervisor *v, struct worker_child *w)
                     (char *)"--slots",
                     (char *)SLOTS,
                     NULL};
-    struct child_options o = {.command = v->program, .argv = argv, .env = environ};
+    struct child_options o = {.command = v->program, .argv = argv, .env = environ, .cwd = "/"};
     struct error err = {0};
     w->started = clock_now();
     w->start_at = 0;
