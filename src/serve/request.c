@@ -164,7 +164,8 @@ const void *request_bytes(const struct request *q, size_t *ret_n)
 
 int request_upload(struct request *q, uint64_t *ret_size)
 {
-    *ret_size = q->body_got;
+    if (ret_size)
+        *ret_size = q->body_got;
     return q->upload;
 }
 

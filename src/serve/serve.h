@@ -78,7 +78,7 @@ int64_t request_query_int(const struct request *q, const char *name, int64_t fal
 const char *request_header(const struct request *q, const char *name); /* or NULL */
 json_t *request_body(const struct request *q); /* borrowed; allowed by the schema; NULL: none */
 const void *request_bytes(const struct request *q, size_t *ret_n);
-int request_upload(struct request *q, uint64_t *ret_size); /* a descriptor; borrowed */
+int request_upload(struct request *q, uint64_t *ret_size); /* a descriptor, borrowed; size or NULL */
 const char *request_id(const struct request *q);
 int request_cancel(const struct request *q); /* readable once the client has gone, or at shutdown */
 
