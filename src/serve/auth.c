@@ -8,10 +8,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "encoding.h"
 #include "server.h"
 #include "banned.h"
 
@@ -94,12 +96,27 @@ static void bucket_fill(struct bucket *b, double size, double per_second)
 
 /* --- keys --- */
 
-static const char *auth_key_text(const struct request *q)
+/* The password of `Authorization: Basic`: for clients that take a URL and nothing else. Browsers
+ * would send it by themselves, also in requests that a foreign page makes: those name an origin. */
+static const char *auth_basic_key(struct request *q, const char *text)
 {
-    const char *key = request_header(q, "x-api-key"), *bearer = request_header(q, "authorization");
+    struct buf plain = BUF_INIT(sizeof q->basic_key);
+    const char *pair = base64_decode(&plain, text, strlen(text)) == 0 ? buf_cstr(&plain) : NULL;
+    const char *key = pair && strlen(pair) == plain.len ? strchr(pair, ':') : NULL;
     if (key)
+        snprintf(q->basic_key, sizeof q->basic_key, "%s", key + 1);
+    buf_free(&plain);
+    return key ? q->basic_key : NULL;
+}
+
+static const char *auth_key_text(struct request *q)
+{
+    const char *key = request_header(q, "x-api-key"), *given = request_header(q, "authorization");
+    if (key || !given)
         return key;
-    return bearer && strncasecmp(bearer, "Bearer ", 7) == 0 ? bearer + 7 : NULL;
+    if (strncasecmp(given, "Basic ", 6) == 0 && !request_header(q, "origin"))
+        return auth_basic_key(q, given + 6);
+    return strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
 }
 
 static bool auth_refuse(struct request *q, const char *detail)

@@ -14,6 +14,7 @@ static const struct pair TAGS[] = {
     {"sessions", "Conversations with an agent."},
     {"tools", "The tools of the agents, called directly."},
     {"gym", "Training environments."},
+    {"openenv", "The same in the shape that clients of OpenEnv expect."},
     {"mcp", "The Model Context Protocol over streamable HTTP."},
     {"keys", "Keys, and who the caller is."},
     {"users", "Users, their limits, and the audit log."},

@@ -100,6 +100,7 @@ struct request {
     struct caller caller;
     struct api_key key; /* what `caller` points into */
     bool authenticated;
+    char basic_key[256]; /* decoded from Authorization: Basic */
     char id[REQUEST_ID_MAX + 1];
     int64_t began;
 
