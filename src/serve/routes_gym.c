@@ -203,8 +203,7 @@ static void gym_close_run(struct request *q)
                 "type" : "array",                                                                  \
                 "minItems" : 1,                                                                    \
                 "maxItems" : 1024,                                                                 \
-                "description" :                                                                    \
-                    "Several at once, answered as results. An item with reset: true begins anew.",         \
+                "description" : "In different environments; answered as results.",                 \
                 "items" : {                                                                        \
                     "type" : "object",                                                             \
                     "properties" : {                                                               \
