@@ -151,14 +151,38 @@ static int check_enum(struct check *c, const json_t *allowed, const json_t *valu
     return schema_refuse(c, "must be one of %s", list);
 }
 
+/* The one alternative whose `type` is that of the value: what it says is more useful than that none
+ * fits. NULL: there are several, or one that names no type. */
+static const json_t *check_any_meant(struct check *c, const json_t *schemas, const json_t *value)
+{
+    const json_t *meant = NULL;
+    size_t i;
+    json_t *one;
+    if (json_array_size(schemas) == 1)
+        return json_array_get(schemas, 0);
+    json_array_foreach(schemas, i, one)
+    {
+        const char *ref = json_get_string(one, "$ref");
+        const json_t *types = json_object_get(ref ? schema_resolve(c, ref) : one, "type");
+        bool fits = !types || check_type(c, types, value) == 0;
+        if (fits && (meant || !types))
+            return NULL;
+        meant = fits ? one : meant;
+    }
+    return meant;
+}
+
 static int check_any(struct check *c, const json_t *schemas, const json_t *value)
 {
     struct error *err = c->err;
     size_t i;
     json_t *one;
-    if (json_array_size(schemas) == 1) /* with its own message */
-        return schema_apply(c, json_array_get(schemas, 0), value);
     c->err = NULL;
+    const json_t *meant = check_any_meant(c, schemas, value);
+    if (meant) {
+        c->err = err;
+        return schema_apply(c, meant, value);
+    }
     int r = -EINVAL;
     json_array_foreach(schemas, i, one)
     {

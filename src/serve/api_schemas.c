@@ -5,6 +5,7 @@
 #include "banned.h"
 
 /* clang-format off: these are JSON. */
+#undef false /* stdbool.h would make it 0 there */
 #define SCHEMA_OF(...) SCHEMA(__VA_ARGS__)
 #define ID             {"type": "string", "pattern": "^[0-9a-hjkmnp-tv-z]{20}$"}
 #define TIME           {"type": ["string", "null"], "format": "date-time"}
@@ -39,7 +40,7 @@
     "stored_bytes": {"type": "integer"}
 
 #define SUBMISSION_MEMBERS                                                                         \
-    "title": {"type": "string"},                                                                   \
+    "title": {"type": "string", "maxLength": 200},                                                 \
     "steps": {                                                                                     \
         "type": "array", "minItems": 1, "maxItems": 1000,                                          \
         "items": {                                                                                 \
@@ -55,14 +56,15 @@
             {"type": "string"},                                                                    \
             {"type": "object",                                                                     \
              "required": ["prompt"],                                                               \
+             "additionalProperties": false,                                                        \
              "properties": {                                                                       \
-                "prompt": {"type": "string"},                                                      \
-                "model": {"type": "string"},                                                       \
-                "max_turns": {"type": "integer"},                                                  \
-                "max_tokens": {"type": "integer"},                                                 \
-                "max_cost": {"type": "number"},                                                    \
-                "attempts": {"type": "integer"},                                                   \
-                "test": {"type": "string"}                                                         \
+                "prompt": {"type": "string", "minLength": 1},                                      \
+                "model": {"type": "string", "maxLength": 200},                                     \
+                "max_turns": {"type": "integer", "minimum": 1},                                    \
+                "max_tokens": {"type": "integer", "minimum": 1},                                   \
+                "max_cost": {"type": "number", "exclusiveMinimum": 0},                             \
+                "attempts": {"type": "integer", "minimum": 1, "maximum": 16},                      \
+                "test": {"type": "string", "minLength": 1}                                         \
              }}                                                                                    \
         ]                                                                                          \
     },                                                                                             \
@@ -70,15 +72,18 @@
         "description": "{upload: ID}, {git: URL, ref} or {job: ID}; none: empty."},                \
     "box": {"type": ["object", "null"],                                                            \
         "description": "net, memory, disk, pids, files, cpus, timeout, env, image."},              \
-    "artifacts": {"type": "array", "items": {"type": "string"}},                                   \
+    "artifacts": {"type": "array", "maxItems": 100,                                                \
+        "items": {"type": "string", "minLength": 1, "maxLength": 1024},                            \
+        "description": "Patterns of files to keep, like out/**."},                                 \
     "memory_from": MAYBE_TEXT,                                                                     \
-    "after": {"type": "array", "items": {"type": "string"}},                                       \
-    "priority": {"type": "integer"},                                                               \
-    "max_attempts": {"type": "integer"},                                                           \
+    "after": {"type": "array", "maxItems": 1000, "items": {"type": "string"}},                     \
+    "priority": {"type": "integer", "minimum": -100, "maximum": 100},                              \
+    "max_attempts": {"type": "integer", "minimum": 1, "maximum": 20},                              \
     "timeout": {"type": ["string", "null"], "description": "90s, 10m, 2h"},                        \
     "not_before": {"type": ["string", "null"], "description": "RFC 3339."},                        \
-    "keep": {"type": ["string", "null"]},                                                          \
-    "labels": {"type": "object", "additionalProperties": {"type": "string"}}
+    "keep": {"type": ["string", "null"], "description": "7d; how long the ended job stays."},      \
+    "labels": {"type": "object", "maxProperties": 64, "propertyNames": {"maxLength": 64},          \
+        "additionalProperties": {"type": "string", "maxLength": 256}}
 
 const struct pair API_SCHEMAS[] = {
     {"Problem", SCHEMA_OF({
@@ -116,6 +121,7 @@ const struct pair API_SCHEMAS[] = {
     })},
     {"JobSubmission", SCHEMA_OF({
         "type": "object",
+        "additionalProperties": false,
         "properties": {SUBMISSION_MEMBERS}
     })},
     {"TaskSubmission", SCHEMA_OF({

@@ -102,6 +102,7 @@ static void audit_list_run(struct request *q)
     {                                                                                              \
         "enum" : [ "admin", "user", "read-only", "worker" ]                                        \
     }
+#undef false /* stdbool.h would make it 0 there */
 #define SCHEMA_OF(...) SCHEMA(__VA_ARGS__)
 
 #define LIMITS_INPUT                                                                               \

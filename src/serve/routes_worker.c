@@ -186,6 +186,7 @@ static void worker_memory_run(struct request *q)
         "type" : "integer", "minimum" : 0                                                          \
     }
 /* SCHEMA with its arguments' macros replaced. */
+#undef false /* stdbool.h would make it 0 there */
 #define SCHEMA_OF(...) SCHEMA(__VA_ARGS__)
 
 #define LEASE_INPUT                                                                                \

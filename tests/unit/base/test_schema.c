@@ -137,6 +137,8 @@ static void test_combined(void **state)
         {"{\"allOf\":[{\"minimum\":1},{\"maximum\":2}]}", "3", "input: must be at most 2, is 3"},
         {"{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "3",
          "input: is none of the forms that are allowed"},
+        {"{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"maxItems\":1}]}", "[1,2]",
+         "input: has 2 items, may have at most 1"},
         {"{\"anyOf\":[{\"type\":\"string\"}]}", "3", "input: must be of type string, is integer"},
         {"{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "null", NULL},
         {"{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", "0",
