@@ -58,7 +58,7 @@ class Tools:
     def where(self):
         return ["--box", self.id] if self.id else ["-w", self.box.workspace]
 
-    def call(self, name, *opts, timeout=60, **input):
+    def call(self, name, *opts, timeout=300, **input):
         """A call, however it ends. The input goes through stdin, so that it may be long."""
         text = json.dumps(input, ensure_ascii=False)
         return Result(self.hutch("tool", *self.where(), "--json", *opts, name, "-", input=text, timeout=timeout))
@@ -74,7 +74,7 @@ class Tools:
         assert result.failed, result
         return result.text
 
-    def sh(self, script, timeout=60):
+    def sh(self, script, timeout=300):
         """Runs a script in the box that stays; its output."""
         done = self.hutch("box", "exec", self.id, "--", "sh", "-ec", script, timeout=timeout)
         assert done.returncode == 0, done
@@ -91,7 +91,7 @@ class Tools:
                 assert child.stdout.readline(), child.stderr.read()
                 yield
                 self.sh("touch stop")
-                out, err = child.communicate(timeout=60)
+                out, err = child.communicate(timeout=300)
                 assert child.returncode == 0, (out, err)
             finally:
                 child.kill()

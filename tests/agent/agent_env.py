@@ -95,7 +95,7 @@ class AgentEnv:
     def argv(self, *args):
         return [*self.caller.prefix, str(self.box.program), *map(str, args)]
 
-    def hutch(self, *args, timeout=60, env=None, **more):
+    def hutch(self, *args, timeout=300, env=None, **more):
         more.setdefault("cwd", self.workspace)
         return self.box.hutch(*args, timeout=timeout, env={**self.env, **(env or {})}, **more)
 
@@ -107,7 +107,7 @@ class AgentEnv:
     def ask_words(self, words, opts, api):
         return ["ask", "--json", "--model", self.speak(api), "-w", self.workspace, *opts, words]
 
-    def ask(self, words, *opts, api="anthropic", status=0, timeout=60, **more):
+    def ask(self, words, *opts, api="anthropic", status=0, timeout=300, **more):
         """`hutch ask --json`, run to its end; `status` None: however it ends."""
         done = Asked(self.hutch(*self.ask_words(words, opts, api), timeout=timeout, **more))
         assert status is None or done.status == status, done
@@ -122,7 +122,7 @@ class AgentEnv:
     def start_ask(self, words, *opts, api="anthropic"):
         return self.start(*self.ask_words(words, opts, api))
 
-    def finish(self, process, timeout=60):
+    def finish(self, process, timeout=300):
         """Waits for what start_ask() began."""
         began = time.monotonic()
         try:

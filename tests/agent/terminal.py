@@ -50,7 +50,7 @@ class Terminal:
     def everything(self):
         return self.tmux("capture-pane", "-p", "-S", "-")
 
-    def wait(self, *texts, seconds=20):
+    def wait(self, *texts, seconds=120):
         """Waits until all of the texts are on the screen at once; the screen."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -62,7 +62,7 @@ class Terminal:
             time.sleep(0.03)
         pytest.fail(f"{texts} never came on the screen:\n{self.screen()}")
 
-    def wait_gone(self, text, seconds=20):
+    def wait_gone(self, text, seconds=120):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if text not in self.screen():
@@ -94,7 +94,7 @@ class Terminal:
     def pid(self):
         return int(self.tmux("display-message", "-p", "#{pane_pid}"))
 
-    def wait_end(self, seconds=20):
+    def wait_end(self, seconds=120):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.status is not None:

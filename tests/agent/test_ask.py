@@ -152,7 +152,7 @@ def test_output_that_cannot_be_written_is_a_failure(agent_env, model_server, opt
     model_server.script([Reply("All is done.")])
     with open("/dev/full", "wb") as out:
         asked = agent_env.start("ask", *options, "--model", agent_env.speak("anthropic"), "-w", agent_env.workspace, "go", stdout=out)
-        said = asked.communicate(timeout=60)[1].decode()
+        said = asked.communicate(timeout=300)[1].decode()
     assert asked.returncode == 125
     assert said.endswith("hutch: cannot write to standard output: No space left on device\n") and said.count("cannot write") == 1
 
@@ -162,7 +162,7 @@ def test_chat_without_a_terminal_ends_when_it_cannot_be_read(agent_env, model_se
     with open("/dev/full", "wb") as out:
         chat = agent_env.start("chat", "--model", agent_env.speak("anthropic"), "-w", agent_env.workspace, stdout=out,
                                stdin=subprocess.PIPE)
-        said = chat.communicate(b"first\nsecond\n", timeout=60)[1].decode()
+        said = chat.communicate(b"first\nsecond\n", timeout=300)[1].decode()
     assert (chat.returncode, said) == (125, "hutch: cannot write to standard output: No space left on device\n")
 
 

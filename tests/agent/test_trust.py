@@ -274,7 +274,7 @@ def test_decisions_at_the_same_time_are_all_kept(user_env):
     folders = [user_env.caller.folder(user_env.box.scratch, "many") for _ in range(12)]
     running = [user_env.start("trust", folder) for folder in folders for _ in range(2)]
     for process in running:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
     assert states(user_env) == {str(folder): "trusted" for folder in folders}
     assert len(list((user_env.home / "state" / "hutch" / "trust").iterdir())) == len(folders), "nothing else is left there"
@@ -313,7 +313,7 @@ def chat():
 def speak(screen, opts, words):
     """Says something once the full screen is up; a terminal in lines keeps what is typed early."""
     if not opts:
-        harness.wait_until(lambda: "theirs" in (text := screen.screen()) and QUESTION not in text, what="the chat's screen", seconds=30)
+        harness.wait_until(lambda: "theirs" in (text := screen.screen()) and QUESTION not in text, what="the chat's screen", seconds=120)
     screen.say(words)
 
 

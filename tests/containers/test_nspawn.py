@@ -30,7 +30,7 @@ def nspawn(hutch, scratch):
     def run(*argv, opts=()):
         command = ["systemd-nspawn", "-q", "-D", folder / "rootfs", "--register=no", "--keep-unit", "--as-pid2", "--pipe", "--bind-ro=/usr",
                    f"--bind-ro={parts}:/hutch", "--chdir=/work", *opts, *argv]
-        done = subprocess.run(list(map(str, command)), capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False, cwd="/")
+        done = subprocess.run(list(map(str, command)), capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False, cwd="/")
         return harness.Finished(done.returncode, done.stdout, done.stderr, 0)
 
     tried = run("true")

@@ -20,7 +20,7 @@ def bounded(*argv, keep=None, drop=None):
 
 
 def finish(box, command):
-    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, env=box.env, cwd=box.workspace, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, env=box.env, cwd=box.workspace, timeout=300, check=False)
     return harness.Finished(done.returncode, done.stdout, done.stderr, 0)
 
 

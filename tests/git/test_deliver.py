@@ -300,7 +300,7 @@ def test_interrupt_ends_the_transfer_and_leaves_nothing_behind(repo):
         apply = subprocess.Popen([*caller.prefix, str(repo.box.program), "box", "apply", kept.id], env=env, stderr=subprocess.PIPE)
         harness.wait_until(lambda: (tools / "checks").exists(), 60, "git checks the pack")
         apply.send_signal(signal.SIGINT)
-        said = apply.communicate(timeout=60)[1].decode()
+        said = apply.communicate(timeout=300)[1].decode()
         assert apply.returncode == 128 + signal.SIGINT and "interrupted" in said
         assert list(temporary.iterdir()) == [], "the quarantine is gone"
         assert kept.apply().returncode == 0 and repo.head() == new

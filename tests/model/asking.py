@@ -30,7 +30,7 @@ class Heard:
 
 
 def listen(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert err == b"" and process.returncode == 0
     return Heard([json.loads(line) for line in out.splitlines()])
 

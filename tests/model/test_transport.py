@@ -280,13 +280,13 @@ def test_bad_addresses(ask, base):
 
 def test_line_ends_in_headers_are_refused(start):
     for spec in {"key": "sk-a\r\nX-Evil: 1"}, {"headers": {"X-A": "b\r\nX-Evil: 1"}}, {"headers": {"X-A\n": "b"}}:
-        out, _ = start("http://127.0.0.1:1", **spec).communicate(timeout=60)
+        out, _ = start("http://127.0.0.1:1", **spec).communicate(timeout=300)
         assert json.loads(out)["error"] == "EINVAL" and b"Evil" not in out
 
 
 def test_proxy_of_the_environment(start):
     with Faulty(answer("through the proxy")) as proxy:
-        out, _ = start("http://model.invalid", env={"http_proxy": proxy.url}).communicate(timeout=60)
+        out, _ = start("http://model.invalid", env={"http_proxy": proxy.url}).communicate(timeout=300)
         assert b"through the proxy" in out and proxy.requests[0].path == "http://model.invalid/v1/messages"
 
 

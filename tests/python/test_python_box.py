@@ -26,7 +26,7 @@ def test_runs_a_command_and_tells_how_it_ended(python):
 def test_limits_are_those_of_the_box(python):
     python.run("""
         import hutch
-        with hutch.Box(workspace=None, memory="64M", output=1000, timeout=60) as box:
+        with hutch.Box(workspace=None, memory="64M", output=1000, timeout=300) as box:
             late = box.exec("sleep 60", timeout=0.2)
             assert late.timed_out and late.killed_by == "timeout" and late.exit_code == 124, late
             much = box.exec("head -c 5000 /dev/zero | tr '\\\\0' x")
@@ -281,7 +281,7 @@ def interrupted(python, program):
     try:
         assert process.stdout.readline() == "ready\n"
         os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()

@@ -219,7 +219,7 @@ def test_ctrl_c_ends_a_step_and_its_episode(python):
     try:
         harness.wait_until(lambda: any(harness.describe(pid).endswith(": sleep 100") for pid in harness.descendants(process.pid)))
         os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()

@@ -52,7 +52,7 @@ def interrupted(python, text, task, *numbers, runs=1):
             said += process.stdout.readline()
         if numbers:
             os.kill(process.pid, numbers[-1])
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()

@@ -64,7 +64,7 @@ class Victim:
 
     def fate(self):
         """Ends it; returns what it said was done to it."""
-        said, _ = self.process.communicate(b"", timeout=60)
+        said, _ = self.process.communicate(b"", timeout=300)
         return self.process.returncode, said.decode()
 
 

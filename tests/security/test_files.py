@@ -164,7 +164,7 @@ def test_files_of_another_box_cannot_be_seen(box, make_box, arsenal, attack, sec
         breach_if(secret in done.stdout, f"saw files of another box: {done.stdout[:1000]}")
         breach_if("BREACH" in done.stdout, f"saw processes of another box: {done.stdout[:1000]}")
     finally:
-        process.communicate(b"", timeout=60)
+        process.communicate(b"", timeout=300)
 
 
 def test_the_environment_holds_no_secret(box, arsenal, secret):
@@ -227,7 +227,7 @@ def test_a_file_as_stdout_can_only_be_added_to(box, loot, secret):
     mode = loot[0].stat().st_mode
     with open(loot[0], "ab") as log:
         process = box.start("/usr/bin/python3", "-c", MISUSE, stdin=subprocess.DEVNULL, stdout=log)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     breach_if(secret.encode() in said, f"read the caller's file: {said}")
     breach_if(not loot[0].read_text().startswith(secret) or loot[0].stat().st_mode != mode, "changed the caller's file")
 
@@ -251,7 +251,7 @@ def test_a_folder_as_stdin_leads_nowhere(box, loot, secret):
     folder = os.open(loot[0].parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         process = box.start("/usr/bin/python3", "-c", CLIMB.replace("LOOT", str(loot[0])), stdin=folder)
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=300)
     finally:
         os.close(folder)
     breach_if(secret.encode() in said or len(os.listdir(loot[0].parent)) > 1, f"went through stdin: {said.decode()}")
@@ -406,7 +406,7 @@ def test_a_special_file_in_the_workspace_does_not_hang(box):
     make = ("import os, socket\nos.mkfifo('fifo'); os.symlink('loop', 'loop'); os.symlink('/dev/zero', 'zero')\n"
             "socket.socket(socket.AF_UNIX).bind('sock')\nopen('sparse', 'w').truncate(1 << 40)\n")
     began = time.monotonic()
-    done = box.run("/usr/bin/python3", "-c", make, opts=["--json", "--timeout", "20s"], timeout=60)
+    done = box.run("/usr/bin/python3", "-c", make, opts=["--json", "--timeout", "20s"], timeout=300)
     assert done.returncode == 0, done
     assert {change["path"] for change in json.loads(done.stdout)["changes"]} >= {"fifo", "loop", "zero", "sparse"}
     breach_if(time.monotonic() - began > 30, "a special file held hutch up")
@@ -434,7 +434,7 @@ class Held:
     def __init__(self, box, arsenal, inside, opts):
         self.process = box.start(arsenal.arm(box, "hold"), inside, opts=opts)
         line = self.process.stdout.readline()
-        assert line == b"ready\n", (line, self.process.communicate(timeout=30))
+        assert line == b"ready\n", (line, self.process.communicate(timeout=300))
 
     def reached(self, path):
         """What of it got to the host, in words."""
@@ -446,7 +446,7 @@ class Held:
                 except BlockingIOError:
                     found.append(name)
         path.read_bytes()
-        out, err = self.process.communicate(b"\n", timeout=30)
+        out, err = self.process.communicate(b"\n", timeout=300)
         assert self.process.returncode == 0, err
         return found + (["watch"] if b"BREACH" in out else [])
 

@@ -112,7 +112,7 @@ def ipc_pair(arsenal, box, key, name, start):
         done = box.run(arsenal.arm(box, "ipc"), "get", key, name)
         return done
     finally:
-        process.communicate(b"", timeout=60)
+        process.communicate(b"", timeout=300)
 
 
 def test_shared_memory_of_another_box_cannot_be_reached(box, make_box, who, arsenal, secret):

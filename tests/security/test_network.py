@@ -157,4 +157,4 @@ def test_loopback_is_not_shared_between_boxes(box, make_box, who, arsenal, secre
         done = box.run(arsenal.arm(box, "egress"), "tcp", "127.0.0.1", port, secret)
         breach_if("BREACH" in done.stdout, done.stdout)
     finally:
-        neighbour.communicate(b"", timeout=60)
+        neighbour.communicate(b"", timeout=300)

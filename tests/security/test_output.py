@@ -92,6 +92,6 @@ def test_a_reader_that_goes_away_ends_the_command(box):
     assert process.stdout.read(4) == b"y\ny\n"
     process.stdout.close()
     process.stdin.close()
-    status = process.wait(timeout=60)
+    status = process.wait(timeout=300)
     process.stderr.close()
     assert status != 0

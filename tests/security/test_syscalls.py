@@ -47,7 +47,7 @@ def run_on_terminal(box, command):
         except OSError:
             break
         said += data
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     os.close(master)
     return said.decode(errors="replace")
 

@@ -96,7 +96,7 @@ def test_killing_hutch_kills_the_box(box, arsenal):
         assert data, process.stderr.read()
         seen += data
     process.kill()
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     for stream in (process.stdin, process.stdout, process.stderr):
         stream.close()
     left = leftovers(before, patience=5)

@@ -368,7 +368,7 @@ def test_the_next_apply_removes_what_a_killed_one_left(boxes, folder):
     script = "head -c 400000000 /dev/zero | tr '\\0' x > large"
     with boxes.box.start("sh", "-c", script, opts=["--apply", "--disk", "600M", "--memory", "1G"], env=boxes.env) as running:
         ours = lambda: [p for p in temporary(folder) if p.name != ".hutch-abcdefghijkl"]  # noqa: E731
-        harness.wait_until(lambda: ours() or running.poll() is not None, seconds=30, what="a temporary file")
+        harness.wait_until(lambda: ours() or running.poll() is not None, seconds=120, what="a temporary file")
         running.send_signal(signal.SIGKILL)
     assert len(ours()) == 1 and not (folder / "large").exists()
     done = boxes.box.run("sh", "-c", "echo x > new", opts=["--apply"], env=boxes.env)

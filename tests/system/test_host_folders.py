@@ -86,7 +86,7 @@ def in_own_mounts(box, script, *args):
     """Runs hutch where a script has mounted something. An ordinary user may do that in a user namespace only."""
     flags = "-m" if box.caller.uid == 0 else "-rm"
     done = subprocess.run([*box.caller.prefix, "unshare", flags, "--propagation", "private", "sh", "-ec", script + '\nexec "$@"', "sh",
-                           str(box.program), *map(str, args)], env=box.env, capture_output=True, text=True, timeout=60, check=False,
+                           str(box.program), *map(str, args)], env=box.env, capture_output=True, text=True, timeout=300, check=False,
                           stdin=subprocess.DEVNULL, cwd="/")
     assert done.stderr.startswith("hutch: ") and done.stderr.count("\n") == 1, done
     assert (done.returncode, done.stdout) == (125, "")

@@ -106,7 +106,7 @@ def test_etc_with_mounts_inside_is_shown_entry_by_entry(box, etc):
         script = 'mount --bind /etc/hosts /etc/hostname && exec "$@"'
         command = box.command("sh", "-c", f"cat {plain} {top} /etc/hostname; cat {hidden} {nested} /etc/shadow; head -1 /etc/passwd")
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command], env=box.env,
-                              capture_output=True, text=True, check=False, timeout=60)
+                              capture_output=True, text=True, check=False, timeout=300)
     finally:
         top.unlink()
     assert done.stdout == "planted\nplanted\nbox\nroot:x:0:0:root:/root:/usr/sbin/nologin\n", done

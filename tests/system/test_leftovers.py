@@ -170,7 +170,7 @@ def time_to_first_output(watch):
 def kill_after(process, seconds):
     time.sleep(seconds)
     process.kill()
-    process.wait(timeout=60)
+    process.wait(timeout=300)
 
 
 def test_killed_run_leaves_nothing(watch, moments):
@@ -194,7 +194,7 @@ def test_killed_keeper_leaves_nothing(watch, moments):
         with watch.start("box", "exec", one, "--", "sh", "-c", LINGER, stderr=subprocess.PIPE) as running:
             time.sleep(moment)
             os.kill(pid, signal.SIGKILL)
-            assert running.wait(timeout=60) == 125
+            assert running.wait(timeout=300) == 125
             assert running.stderr.read().startswith(b"hutch: ")
         assert watch.running() == [], f"killed after {moment * 1000:.2f} ms"
     watch.assert_clean_after_next_start()
@@ -224,7 +224,7 @@ def test_killed_while_a_box_is_made(watch, moments, victim):
         making = watch.start("box", "new", "-w", watch.box.workspace)
         time.sleep(moment)
         harness.end_all(keepers_below() if victim == "keeper" else [making.pid])
-        making.wait(timeout=60)
+        making.wait(timeout=300)
         harness.wait_until(lambda: settled(watch), GONE_S, "an end of the box or of its making")
         harness.end_all(watch.keepers().values())
         assert watch.running() == [], f"killed after {moment * 1000:.2f} ms"

@@ -109,7 +109,7 @@ def closed(box, *args):
     os.close(read)
     try:
         return subprocess.run([*box.caller.prefix, str(box.program), *map(str, args)], stdout=write, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, timeout=60, check=False, env=box.env, cwd=box.workspace)
+                              stdin=subprocess.DEVNULL, timeout=300, check=False, env=box.env, cwd=box.workspace)
     finally:
         os.close(write)
 

@@ -183,7 +183,7 @@ def test_apply_with_a_conflict(box):
     with box.start("sh", "-c", "echo theirs > mine; echo new > new; echo ready; read go", opts=["--apply"]) as running:
         assert running.stdout.readline() == b"ready\n"
         box.put("mine", "edited meanwhile\n")
-        _, stderr = running.communicate(b"go\n", timeout=30)
+        _, stderr = running.communicate(b"go\n", timeout=300)
     assert running.returncode == 1
     lines = stderr.decode().splitlines()
     assert lines[0].startswith("hutch: conflict: mine: ")
@@ -327,7 +327,7 @@ def test_reader_that_goes_away(box):
     with box.start("yes", stdin=subprocess.DEVNULL) as running:
         assert running.stdout.readline() == b"y\n"
         running.stdout.close()
-        running.wait(timeout=60)
+        running.wait(timeout=300)
     assert running.returncode != 0
 
 
@@ -346,7 +346,7 @@ def test_a_gigabyte_arrives_whole(box):
         while data := running.stdout.read(1 << 20):
             got.update(data)
             size += len(data)
-        running.wait(timeout=60)
+        running.wait(timeout=300)
     assert (running.returncode, size) == (0, 1 << 30)
     assert got.digest() == wanted.digest()
 
@@ -359,7 +359,7 @@ def test_signal_ends_the_box(box, number):
     with box.start("sh", "-c", "echo ready; sleep 30") as running:
         assert running.stdout.readline() == b"ready\n"
         os.kill(hutch_pid(running), number)
-        running.wait(timeout=60)
+        running.wait(timeout=300)
     assert running.returncode == 128 + number
 
 
@@ -390,7 +390,7 @@ class Terminal:
         self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, cwd="/", start_new_session=True,
                                         env={**box.env, "TERM": "vt100"})
 
-    def until(self, text, seconds=10):
+    def until(self, text, seconds=120):
         deadline = time.monotonic() + seconds
         while text not in self.shown:
             assert time.monotonic() < deadline, self.shown
@@ -427,7 +427,7 @@ def test_tty_is_a_terminal(terminal):
     t = terminal("sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM && tty")
     t.until(b"33 101")
     t.until(b"vt100")
-    assert t.process.wait(timeout=60) == 0
+    assert t.process.wait(timeout=300) == 0
 
 
 def test_no_tty_is_no_terminal(terminal):
@@ -441,7 +441,7 @@ def test_tty_is_raw_and_restored(terminal):
     assert t.is_raw()
     t.type(b"hello\r")
     t.until(b"got hello")
-    assert t.process.wait(timeout=60) == 4
+    assert t.process.wait(timeout=300) == 4
     assert not t.is_raw()
 
 
@@ -450,7 +450,7 @@ def test_tty_interrupt_goes_to_the_command(terminal):
     t.until(b"ready")
     t.type(b"\x03")
     t.until(b"interrupted")
-    assert t.process.wait(timeout=60) == 9
+    assert t.process.wait(timeout=300) == 9
     assert not t.is_raw()
 
 
@@ -459,7 +459,7 @@ def test_tty_is_restored_on_signals(terminal):
     t.until(b"ready")
     assert t.is_raw()
     t.process.terminate()
-    assert t.process.wait(timeout=60) == 143
+    assert t.process.wait(timeout=300) == 143
     assert not t.is_raw()
 
 

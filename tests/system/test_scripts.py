@@ -27,7 +27,7 @@ def run_setup(tmp_path, archive):
     (tmp_path / "bin" / "apt-get").chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHON": "/bin/false", "FAKE_ARCHIVE": archive,
            "FAKE_SEEN": str(tmp_path / "seen")}
-    return subprocess.run([script], env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([script], env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.skipif(not os.path.exists(KEYS), reason="there are no keys of Debian's archive on this host")

@@ -38,7 +38,7 @@ def failing(call, code):
 
 def run(box, *argv, opts=(), **popen):
     done = subprocess.run(box.command(*argv, opts=opts), capture_output=True, stdin=subprocess.DEVNULL, env=box.env, cwd="/",
-                          timeout=60, check=False, **popen)
+                          timeout=300, check=False, **popen)
     return harness.Finished(done.returncode, done.stdout, done.stderr, 0)
 
 
@@ -122,7 +122,7 @@ def test_too_few_processes_are_named(hutch, scratch):
     taken = processes_of(uid)
     for more in range(12):
         limited = [*box.caller.prefix, "prlimit", f"--nproc={taken + more}:{taken + more}", *box.command("true")[len(box.caller.prefix):]]
-        done = subprocess.run(limited, capture_output=True, stdin=subprocess.DEVNULL, env=box.env, cwd="/", timeout=60, check=False)
+        done = subprocess.run(limited, capture_output=True, stdin=subprocess.DEVNULL, env=box.env, cwd="/", timeout=300, check=False)
         if done.returncode == 0:
             break
         failed_with(harness.Finished(done.returncode, done.stdout, done.stderr, 0), "process")

@@ -242,7 +242,7 @@ def test_cancel(tool):
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
     harness.wait_until(lambda: tool.inside("cat /workspace/pid 2>/dev/null").strip(), what="the command runs")
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=30)
+    run.communicate(timeout=300)
     assert run.returncode == 128 + signal.SIGINT
     harness.wait_until(lambda: "600" not in tool.inside("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), what="it has ended")
     assert tool.out("echo $A") == "1\n"

@@ -31,7 +31,7 @@ class ChatScreen(Terminal):
 
     def wait_input(self, text):
         """Waits until the input is just this. One look decides: the next one may find the screen being drawn again."""
-        harness.wait_until(lambda: self.input() == text, seconds=20, what=f"the input {text!r}")
+        harness.wait_until(lambda: self.input() == text, seconds=120, what=f"the input {text!r}")
 
     def leave(self):
         self.say("/quit")
