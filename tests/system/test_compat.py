@@ -47,9 +47,9 @@ def test_erase_and_ignore_make_names_comparable(compat):
     assert compat.report_parse(row, text) == {"at *": "pass", "at * (2)": "fail"}
 
 
-def run_compat(box, rows, *args):
+def run_compat(box, rows, *args, before=()):
     (box.workspace / "rows.toml").write_text(rows)
-    command = [*box.caller.prefix, "/usr/bin/python3", str(SCRIPT), "--projects", str(box.workspace), "--rows",
+    command = [*box.caller.prefix, *before, "/usr/bin/python3", str(SCRIPT), "--projects", str(box.workspace), "--rows",
                str(box.workspace / "rows.toml"), "--hutch", str(box.program), "--out", str(box.workspace / "out"), *args]
     return subprocess.run(command, env=box.env, cwd="/", capture_output=True, text=True, timeout=300, check=False)
 
@@ -83,6 +83,13 @@ def test_differing_test_is_printed_and_counted(user):
     assert [line for line in done.stdout.splitlines() if line.startswith("| toy |")][0].endswith("| 1 | 0 |")
     assert done.returncode == 1
     assert not (user.workspace / "toy" / "built").exists(), "a half changed the checkout"
+
+
+def test_host_half_does_not_inherit_an_ignored_interrupt(user):
+    (user.workspace / "toy" / "run").write_text("grep -q 'SigIgn:.*[2367abef]$' /proc/self/status && echo not ok - SIGINT || echo ok - SIGINT\n")
+    script = """trap '' INT; exec "$@" """
+    done = run_compat(user, ROW, before=["sh", "-c", script, "sh"])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_one_half_can_be_run_again(user):
