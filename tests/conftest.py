@@ -26,10 +26,10 @@ def hear_signals():
 
 # A box differs between root and an ordinary user; what is built on a box does not. Tests in these folders run as root as
 # well only in the files named here, or with --both-users.
-BUILT_ON_BOXES = {"agent", "gym", "mcp", "model", "python", "tool"}
+BUILT_ON_BOXES = {"agent", "gym", "mcp", "model", "python", "serve", "tool"}
 AS_ROOT_TOO = {"test_apply_diff.py", "test_bash.py", "test_cheats.py", "test_cheats_inside.py", "test_client_config.py",
                "test_edit_file.py", "test_env.py", "test_folder_news.py", "test_git.py", "test_pending.py", "test_python_box.py",
-               "test_runner.py", "test_trust.py", "test_undo_applied.py", "test_write_file.py"}
+               "test_runner.py", "test_trust.py", "test_undo_applied.py", "test_worker_faults.py", "test_write_file.py"}
 
 
 def pytest_addoption(parser):

@@ -105,9 +105,12 @@ struct server_client *server_client_free(struct server_client *c)
 }
 
 /* Close-on-exec: a box that another thread starts meanwhile must not inherit the socket. */
-static curl_socket_t connection_open_socket(void *data, curlsocktype purpose,
+static curl_socket_t connection_open_socket(void *connection, curlsocktype purpose,
                                             struct curl_sockaddr *at)
 {
+    /* libcurl repeats a request by itself when a kept connection breaks, and does not always rewind
+     * the body (7.88): a new connection has got none of it. */
+    ((struct connection *)connection)->sent = 0;
     return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
 }
 
@@ -188,6 +191,7 @@ static struct connection *connection_new(const struct server_client *c)
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, connection_open_socket);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, k);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, k->why);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, connection_take);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, k);

@@ -1,7 +1,9 @@
 """A small server of the workers' protocol (docs/control-plane.md) in this process, for tests of the worker alone: it can
 be told to break a connection in the middle, to lose a lease, to go away and come back, and it keeps every request."""
 import json
+import os
 import re
+import socket
 import socketserver
 import threading
 import time
@@ -9,7 +11,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-WAIT = 120  # seconds; a loaded machine takes long
+WAIT = int(os.environ.get("HUTCH_TEST_WAIT", "120"))  # seconds; a loaded machine takes long
 
 
 class Job:
@@ -34,6 +36,17 @@ class Job:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.server.open.add(self.connection)
+
+    def finish(self):
+        self.server.open.discard(self.connection)
+        try:
+            super().finish()
+        except OSError:
+            pass
 
     def log_message(self, *args):
         pass
@@ -94,7 +107,7 @@ class Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 class Coordinator:
-    def __init__(self, path, lease_ms=4000):
+    def __init__(self, path, lease_ms=10000):
         self.path, self.lease_ms, self.key = Path(path), lease_ms, None
         self.jobs, self.requests, self.faults = {}, [], []
         self.wrong = []  # what a worker asked that it may not
@@ -107,7 +120,7 @@ class Coordinator:
     def start(self):
         self.path.unlink(missing_ok=True)
         self.listener = Listener(str(self.path), Handler)
-        self.listener.owner = self
+        self.listener.owner, self.listener.open = self, set()
         self.path.chmod(0o777)
         threading.Thread(target=self.listener.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -116,6 +129,11 @@ class Coordinator:
         self.path.unlink(missing_ok=True)
         self.listener.shutdown()
         self.listener.server_close()
+        for connection in list(self.listener.open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
         self.listener = None
         with self.changed:
             self.changed.notify_all()
