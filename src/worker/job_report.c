@@ -33,6 +33,7 @@ struct job_report {
     pthread_mutex_t lock;    /* guards the lists */
     pthread_mutex_t sending; /* held during requests that carry events: they are ordered */
     json_t *events;          /* that the server has not confirmed */
+    json_t *of_post;         /* see job_event_of_post(); NULL: none */
     uint64_t first;          /* the number of the first of them */
     size_t bytes;            /* of their texts, about */
     uint64_t dropped;
@@ -61,6 +62,7 @@ struct job_report *job_report_free(struct job_report *r)
     if (!r)
         return NULL;
     json_decref(r->events);
+    json_decref(r->of_post);
     json_decref(r->actions);
     buf_free(&r->log);
     pthread_mutex_destroy(&r->lock);
@@ -100,6 +102,12 @@ void job_event(struct job *j, json_t *event)
     struct worker *w = j->worker;
     LOCKED(&w->lock);
     pthread_cond_broadcast(&w->changed);
+}
+
+void job_event_of_post(struct job *j, json_t *event)
+{
+    json_decref(j->report->of_post);
+    j->report->of_post = event;
 }
 
 bool job_report_is_due(struct job *j)
@@ -212,6 +220,8 @@ int job_report_post(struct job *j, const char *path, json_t *body, struct error 
     if (e < 0)
         return e;
     LOCKED(&r->sending);
+    if (r->of_post)
+        job_event(j, TAKE_PTR(r->of_post)); /* the last one, so in the last request */
     for (bool more = true; more;) {
         uint64_t next;
         json_t *request = report_body(j, &more, &next);

@@ -16,6 +16,10 @@ struct job_report *job_report_free(struct job_report *r);
  * or with the next request of the job. */
 void job_event(struct job *j, json_t *event);
 
+/* The same for an event that is true only once the server has the next /step or /finish: it is sent
+ * with that, never before. At most one at a time. */
+void job_event_of_post(struct job *j, json_t *event);
+
 /* Adds a line to agent.log, and the action to memory.json. `input` is borrowed. */
 void job_action(struct job *j, const char *tool, const json_t *input, double seconds, bool failed,
                 const char *text, size_t n);

@@ -141,10 +141,10 @@ static int step_run(struct steps_run *s, const json_t *step, json_t **ret, struc
     *ret = step_result(s, name, failed, seconds, &result);
     if (!*ret)
         return error_set(err, ENOMEM, "no memory");
-    job_event(j, json_pack("{s:s, s:I, s:s, s:s, s:f, s:o}", "type", "step", "step",
-                           (json_int_t)s->step, "tool", name, "status",
-                           failed ? "failed" : "completed", "seconds", seconds, "text",
-                           text_cut_json(&result.text, EVENT_TEXT_MAX)));
+    job_event_of_post(j, json_pack("{s:s, s:I, s:s, s:s, s:f, s:o}", "type", "step", "step",
+                                   (json_int_t)s->step, "tool", name, "status",
+                                   failed ? "failed" : "completed", "seconds", seconds, "text",
+                                   text_cut_json(&result.text, EVENT_TEXT_MAX)));
     job_action(j, name, step, seconds, failed,
                result.text.len ? (const char *)result.text.data : "", result.text.len);
     job_remember(j, name, step, *ret);
