@@ -374,11 +374,13 @@ static int answer_write(struct request *q)
     }
     uint8_t *piece = q->chunked ? p + CHUNK_HEAD : p;
     ssize_t n = answer_piece(q, piece, max, &last);
-    if (n < 0 || (last && q->answer == ANSWER_STREAM && !q->complete))
+    /* A stream of known size is whole once it was sent; one that ends before is broken off. */
+    bool ends_early = q->answer == ANSWER_STREAM && q->finished && !q->complete && q->out.len == 0;
+    if (n < 0 || (ends_early && q->left > 0))
         return -1;
     if (q->chunked && n > 0) {
         char size[CHUNK_HEAD + 1];
-        snprintf(size, sizeof size, "%08zx\r\n", (size_t)n);
+        snprintf(size, sizeof size, "%08x\r\n", (unsigned)n);
         memcpy(p, size, CHUNK_HEAD);
         memcpy(piece + n, "\r\n", 2);
         p = piece + n + 2;

@@ -18,18 +18,19 @@
 #include "serve.h"
 #include "thread.h"
 
-#define BODY_MAX          (8u << 20) /* of JSON */
-#define BODY_VALUES_MAX   200000u
-#define UNSENT_MAX        (1u << 20) /* bytes that a thread may be ahead of its client */
-#define HEADERS_OUT_MAX   4096u      /* of the headers that a route adds */
-#define MESSAGE_MAX       ((1u << 20) + (64u << 10)) /* of a WebSocket */
-#define HANDLERS_MAX      512u
-#define HANDLERS_RESERVED 64u /* of these, for workers: a flood of users' requests keeps none out */
-#define CONNECTIONS_MAX   16384u
-#define SCRATCH_SIZE      (80u << 10)
-#define QUERY_MAX         32u
-#define HEADERS_MAX       20u
-#define REQUEST_ID_MAX    64u
+#define BODY_MAX           (8u << 20) /* of JSON */
+#define BODY_VALUES_MAX    200000u
+#define UNSENT_MAX         (1u << 20) /* bytes that a thread may be ahead of its client */
+#define HEADERS_OUT_MAX    4096u      /* of the headers that a route adds */
+#define MESSAGE_MAX        ((1u << 20) + (64u << 10)) /* of a WebSocket */
+#define WORKER_MESSAGE_MAX (24u << 20) /* of that of a worker: an answer, see live.c */
+#define HANDLERS_MAX       512u
+#define HANDLERS_RESERVED  64u /* of these, for workers: a flood of users' requests keeps none out */
+#define CONNECTIONS_MAX    16384u
+#define SCRATCH_SIZE       (80u << 10)
+#define QUERY_MAX          32u
+#define HEADERS_MAX        20u
+#define REQUEST_ID_MAX     64u
 
 /* A connection; several requests follow each other on it, or run at once (HTTP/2). */
 struct conn {

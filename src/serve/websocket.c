@@ -68,7 +68,7 @@ static int upgrade_confirm(struct serve *s, struct lws *wsi, char *protocol)
     }
     q->ws->in_end = &q->ws->in;
     q->ws->out_end = &q->ws->out;
-    q->ws->partial = BUF_INIT(MESSAGE_MAX);
+    q->ws->partial = BUF_INIT(q->route->access == ACCESS_WORKER ? WORKER_MESSAGE_MAX : MESSAGE_MAX);
     c->upgrade = q;
     return 0;
 }

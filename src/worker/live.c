@@ -198,7 +198,7 @@ int call_credit_fd(const struct live_call *c)
 }
 
 /* {"call": N, MEMBER: value …} of at most `max` bytes; the lock is held. Takes the value over. The
- * size of the value's text, or -EMSGSIZE. */
+ * size of the message, or -EMSGSIZE. */
 static ssize_t call_send_json(struct live_call *c, const char *member, json_t *value, size_t max)
 {
     char prefix[64];
@@ -210,7 +210,7 @@ static ssize_t call_send_json(struct live_call *c, const char *member, json_t *v
     if (text.failed || !value)
         return -EMSGSIZE;
     channel_send(c->job->channel, prefix, (size_t)n, text.data, text.len, false);
-    return (ssize_t)text.len;
+    return (ssize_t)text.len + n;
 }
 
 /* Waits until there is credit and room in the queue; the lock is held. */
