@@ -12,8 +12,7 @@
 #include "banned.h"
 
 #define EVENT_MAX      (1u << 20)
-#define EVENTS_MAX     1000000 /* of a job */
-#define BATCH_MAX      10000   /* events in one request */
+#define BATCH_MAX      10000 /* events in one request */
 #define RESULT_MAX     (8u << 20)
 #define STEPS_MAX      10000
 #define TYPE_MAX       32
@@ -80,18 +79,6 @@ static int attempt_prepare_events(struct attempt_change *c, struct error *err)
     return r;
 }
 
-/* Beyond the most that a job may have, one event says so and the rest is dropped. */
-static int attempt_add_event(struct db *db, struct job_row *row, const char *type, const char *text,
-                             struct error *err)
-{
-    if (row->last_event > EVENTS_MAX)
-        return 0;
-    if (row->last_event == EVENTS_MAX)
-        return job_log(db, row, err, "further events are dropped: a job has at most %d",
-                       EVENTS_MAX);
-    return job_event(db, row, type, text, strlen(text), err);
-}
-
 static int outcome_set(struct db *db, const char *id, const char *member, const json_t *value,
                        struct error *err)
 {
@@ -135,7 +122,7 @@ static int attempt_add_events(struct db *db, struct attempt_change *c, struct jo
         const char *type = json_get_string(event, "type");
         if (c->first + i < have)
             continue;
-        r = attempt_add_event(db, row, type, c->texts[i], err);
+        r = job_event(db, row, type, c->texts[i], strlen(c->texts[i]), err);
         row->attempt_events++;
         if (strcmp(type, "plan") == 0)
             plan = json_object_get(event, "items");
@@ -158,7 +145,7 @@ static int events_run(struct db *db, struct job_change *change, struct error *er
     int r = job_fetch_leased(db, c->lease, &row, err);
     if (r == 0)
         r = attempt_add_events(db, c, &row, err);
-    return r < 0 ? r : job_save_events(db, change, &row, err);
+    return r < 0 ? r : job_save(db, change, &row, err);
 }
 
 int jobs_lease_events(struct jobs *j, const struct lease *l, uint64_t first, const json_t *events,
@@ -185,6 +172,7 @@ static int step_add(struct db *db, struct job_row *row, const json_t *result, st
     int64_t r = DB_RUN(db, err, "INSERT INTO steps (job, step, result) VALUES ($1, $2, $3)",
                        db_text(row->id), db_int(row->steps_done), db_text(text));
     row->steps_done++;
+    job_count_text(row, strlen(text));
     return r < 0 ? (int)r : 0;
 }
 
@@ -234,14 +222,7 @@ static int step_run(struct db *db, struct job_change *change, struct error *err)
         r = step_set_checkpoint(db, &row, checkpoint, err);
     if (r == 0)
         r = attempt_add_events(db, c, &row, err);
-    if (r == 0 &&
-        DB_RUN(db, err,
-               "UPDATE jobs SET steps_done = $2, checkpoint = $3, stored_bytes = $4"
-               " WHERE id = $1",
-               db_text(row.id), db_int(row.steps_done),
-               db_text(row.checkpoint[0] ? row.checkpoint : NULL), db_int(row.stored_bytes)) < 0)
-        r = -EIO;
-    return r < 0 ? r : job_save_events(db, change, &row, err);
+    return r < 0 ? r : job_save(db, change, &row, err);
 }
 
 static void attempt_read_body(struct attempt_change *c, const json_t *body)
@@ -321,12 +302,11 @@ static int finish_run(struct db *db, struct job_change *change, struct error *er
         json_get_string_or(c->body, "exit_reason", strcmp(name, "failed") == 0 ? "error" : name);
     if (line && !(error = foreign_text(line, strlen(line), ERROR_LINE_MAX)))
         return error_set(err, ENOMEM, "out of memory");
-    for (char *at = error; at && (at = strpbrk(at, "\n\t"));)
-        *at = ' ';
+    for (size_t i = 0; error && error[i]; i++)
+        if (error[i] == '\n' || error[i] == '\t')
+            error[i] = ' ';
     r = finish_store(db, c, &row, err);
-    if (r == 0 && DB_RUN(db, err, "UPDATE jobs SET ended_token = $2, steps_done = $3 WHERE id = $1",
-                         db_text(row.id), db_int(c->lease->token), db_int(row.steps_done)) < 0)
-        r = -EIO;
+    row.ended_token = c->lease->token;
     if (r < 0)
         return r;
     if (row.ending[0])
@@ -374,8 +354,8 @@ static int note_run(struct db *db, struct job_change *change, struct error *err)
     if (r == 0 && job_has_ended(&row))
         r = error_set(err, EALREADY, "job %s has ended", row.id);
     if (r == 0)
-        r = attempt_add_event(db, &row, c->type, c->text, err);
-    return r < 0 ? r : job_save_events(db, change, &row, err);
+        r = job_event(db, &row, c->type, c->text, strlen(c->text), err);
+    return r < 0 ? r : job_save(db, change, &row, err);
 }
 
 int jobs_note(struct jobs *j, const char *id, const json_t *event, struct error *err)

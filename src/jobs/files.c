@@ -3,6 +3,7 @@
  * the same transaction. Bytes are flushed before the row is committed; agent.log, which grows often,
  * when its attempt ends.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -121,6 +122,26 @@ int jobs_upload_remove(struct jobs *j, const char *user, const char *id, struct 
     return job_change_commit(j, &c.base, err);
 }
 
+static int upload_has_row(struct db *db, const char *id)
+{
+    _cleanup_rows_ struct db_rows rows = {0};
+    int r = DB_QUERY(db, &rows, NULL, "SELECT 1 FROM uploads WHERE id = $1", db_text(id));
+    return r < 0 ? r : db_next(&rows, NULL);
+}
+
+void uploads_clean(struct jobs *j, struct db *db)
+{
+    int fd = openat(j->folder, UPLOADS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (job_id_is_valid(e->d_name) && upload_has_row(db, e->d_name) == 0)
+            unlinkat(fd, e->d_name, 0);
+    if (dir)
+        closedir(dir);
+    else
+        cleanup_close(&fd);
+}
+
 /* --- reading --- */
 
 /* The size of a job's file; -ENOENT without a text if the job has none of that name. */
@@ -143,7 +164,7 @@ int jobs_file_open(struct jobs *j, const char *user, const char *id, const char 
 {
     _cleanup_free_ char *full = NULL;
     _cleanup_fd_ int fd = -1;
-    struct stat st;
+    struct stat st = {0};
     if (err)
         err->text[0] = 0;
     struct db *db = store_reader(j->store, false, err);
@@ -227,7 +248,7 @@ struct file_change {
     uint64_t size;
     char upload[JOB_ID_LEN + 1]; /* a checkpoint */
     /* agent.log */
-    struct buf *text;
+    struct buf text;
     uint64_t offset;
 };
 
@@ -256,15 +277,6 @@ static int file_count(struct db *db, struct job_row *row, const char *name, int6
     return user_add_stored(db, row->owner, more, 0, err);
 }
 
-static int file_save_row(struct db *db, struct job_change *c, struct job_row *row,
-                         struct error *err)
-{
-    if (DB_RUN(db, err, "UPDATE jobs SET stored_bytes = $2 WHERE id = $1", db_text(row->id),
-               db_int(row->stored_bytes)) < 0)
-        return -EIO;
-    return job_save_events(db, c, row, err);
-}
-
 static int file_run(struct db *db, struct job_change *change, struct error *err)
 {
     struct file_change *c = (struct file_change *)change;
@@ -280,7 +292,7 @@ static int file_run(struct db *db, struct job_change *change, struct error *err)
                  : error_set(err, ENOMEM, "out of memory");
     }
     if (r == 0)
-        r = file_save_row(db, change, &row, err);
+        r = job_save(db, change, &row, err);
     if (r == 0 && !c->moved)
         r = folder_replace(c->base.jobs->folder, c->from, c->to, err);
     c->moved |= r == 0;
@@ -303,7 +315,7 @@ static int checkpoint_run(struct db *db, struct job_change *change, struct error
                        " VALUES ($1, $2, 'tar', $3, $4, $5)",
                        db_text(c->upload), db_text(row.owner), db_int((int64_t)c->size),
                        db_int(jobs_now()), db_text(row.id));
-    return n < 0 ? (int)n : file_save_row(db, change, &row, err);
+    return n < 0 ? (int)n : job_save(db, change, &row, err);
 }
 
 static int log_run(struct db *db, struct job_change *change, struct error *err)
@@ -311,7 +323,7 @@ static int log_run(struct db *db, struct job_change *change, struct error *err)
     struct file_change *c = (struct file_change *)change;
     _cleanup_fd_ int fd = -1;
     struct job_row row;
-    struct stat st;
+    struct stat st = {0};
     int r = job_fetch_leased(db, c->lease, &row, err);
     if (r < 0)
         return r;
@@ -320,14 +332,14 @@ static int log_run(struct db *db, struct job_change *change, struct error *err)
         r = -errno;
     if (r < 0)
         return error_errno(err, -r, "cannot open %s", c->to);
-    uint64_t size = (uint64_t)st.st_size, end = c->offset + c->text->len;
+    uint64_t size = (uint64_t)st.st_size, end = c->offset + c->text.len;
     if (c->offset > size)
         return error_set(err, EINVAL, "agent.log ends at %llu, before offset %llu",
                          (unsigned long long)size, (unsigned long long)c->offset);
     r = file_count(db, &row, c->name, (int64_t)(end > size ? end : size), err);
     if (r == 0)
-        r = file_save_row(db, change, &row, err);
-    if (r == 0 && end > size && (r = io_write_at(fd, c->text->data, c->text->len, c->offset)) < 0)
+        r = job_save(db, change, &row, err);
+    if (r == 0 && end > size && (r = io_write_at(fd, c->text.data, c->text.len, c->offset)) < 0)
         return error_errno(err, -r, "cannot write to %s", c->to);
     return r;
 }
@@ -335,10 +347,10 @@ static int log_run(struct db *db, struct job_change *change, struct error *err)
 static int log_append(struct jobs *j, struct file_change *c, int fd, uint64_t offset,
                       struct error *err)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(LOG_PIECE_MAX + 1);
+    c->text = BUF_INIT(LOG_PIECE_MAX + 1);
     if (lseek(fd, 0, SEEK_SET) < 0)
         return error_errno(err, errno, "cannot read the log");
-    int r = io_read_all(fd, &text);
+    int r = io_read_all(fd, &c->text);
     if (r == -ENOBUFS)
         return error_set(err, EINVAL, "more than 4 MiB of agent.log in one request");
     if (r < 0)
@@ -346,7 +358,6 @@ static int log_append(struct jobs *j, struct file_change *c, int fd, uint64_t of
     if (offset > INT64_MAX / 2)
         return error_set(err, EINVAL, "the offset is too large");
     c->base.run = log_run;
-    c->text = &text;
     c->offset = offset;
     r = folder_make_parents(j->folder, c->to, err);
     return r < 0 ? r : job_change_commit(j, &c->base, err);
@@ -419,15 +430,14 @@ int jobs_lease_file(struct jobs *j, const struct lease *l, const char *kind, con
     c.to = to = name ? job_path(l->job, name) : NULL;
     if (!to)
         return error_set(err, ENOMEM, "out of memory");
+    bool checkpoint = strcmp(kind, "checkpoint") == 0;
     if (strcmp(kind, "log") == 0)
-        return log_append(j, &c, fd, offset, err);
-    if (strcmp(kind, "checkpoint") == 0) {
-        r = checkpoint_put(j, &c, fd, err);
-        if (r == 0 && ret_upload)
-            memcpy(ret_upload, c.upload, sizeof c.upload);
-        return r;
-    }
-    r = file_put(j, &c, fd, err);
+        r = log_append(j, &c, fd, offset, err);
+    else
+        r = checkpoint ? checkpoint_put(j, &c, fd, err) : file_put(j, &c, fd, err);
+    if (r == 0 && checkpoint && ret_upload)
+        memcpy(ret_upload, c.upload, sizeof c.upload);
+    buf_free(&c.text);
     free(c.from);
     return r;
 }

@@ -97,7 +97,7 @@ static int folder_copy(int fd, uint64_t size, int parent, const char *name)
 int folder_adopt(int folder, int fd, const char *path, uint64_t *ret_size, struct error *err)
 {
     char self[32];
-    struct stat st;
+    struct stat st = {0};
     _cleanup_fd_ int parent = -1;
     int r = beneath_open_parent(folder, path, &parent);
     const char *name = relpath_name(path);

@@ -8,6 +8,8 @@
 #include "jobs_internal.h"
 #include "banned.h"
 
+#define EVENTS_MAX     1000000       /* of a job */
+#define TEXT_BYTES_MAX (128LL << 20) /* of its events and results */
 #define BACKOFF_MIN_MS 1000
 #define BACKOFF_MAX_MS (5 * 60 * 1000)
 
@@ -41,7 +43,8 @@ int job_fetch(struct db *db, const char *user, const char *id, struct job_row *r
                      "SELECT id, owner, kind, ending, checkpoint, workspace_upload, workspace_job,"
                      " memory_from, state, live, attempt, max_attempts, failures, ended_token,"
                      " timeout_ms, started_at, ttl_ms, keep_ms, steps_done, steps_total,"
-                     " last_event, attempt_events, stored_bytes FROM jobs WHERE id = $1",
+                     " last_event, attempt_events, stored_bytes, text_bytes FROM jobs"
+                     " WHERE id = $1",
                      db_text(id));
     if (r == 0)
         r = db_next(&rows, err);
@@ -66,6 +69,7 @@ int job_fetch(struct db *db, const char *user, const char *id, struct job_row *r
         .last_event = db_column_int(&rows, 20),
         .attempt_events = db_column_int(&rows, 21),
         .stored_bytes = db_column_int(&rows, 22),
+        .text_bytes = db_column_int(&rows, 23),
     };
     column_copy(&rows, 0, ret->id, sizeof ret->id);
     column_copy(&rows, 1, ret->owner, sizeof ret->owner);
@@ -104,8 +108,15 @@ int job_fetch_leased(struct db *db, const struct lease *l, struct job_row *ret, 
     return r;
 }
 
-int job_event(struct db *db, struct job_row *row, const char *type, const char *body, size_t n,
-              struct error *err)
+void job_count_text(struct job_row *row, size_t n)
+{
+    row->stored_bytes += (int64_t)n;
+    row->text_bytes += (int64_t)n;
+    row->text_added += (int64_t)n;
+}
+
+static int job_event_insert(struct db *db, struct job_row *row, const char *type, const char *body,
+                            size_t n, struct error *err)
 {
     char now[32], head[128];
     time_format(jobs_now(), now);
@@ -118,15 +129,32 @@ int job_event(struct db *db, struct job_row *row, const char *type, const char *
     int64_t r = DB_RUN(db, err, "INSERT INTO events (job, seq, type, text) VALUES ($1, $2, $3, $4)",
                        db_text(row->id), db_int(row->last_event), db_text(type),
                        db_text_n((const char *)text.data, text.len));
+    job_count_text(row, text.len);
     return r < 0 ? (int)r : 0;
 }
 
-static int job_event_json(struct db *db, struct job_row *row, json_t *event, struct error *err)
+int job_event(struct db *db, struct job_row *row, const char *type, const char *body, size_t n,
+              struct error *err)
+{
+    static const char DROPPED[] = "{\"type\":\"log\",\"text\":\"the job has too many events: "
+                                  "further ones are dropped\"}";
+    if (row->last_event > EVENTS_MAX || row->text_bytes > TEXT_BYTES_MAX)
+        return 0;
+    if (row->last_event == EVENTS_MAX || row->text_bytes + (int64_t)n > TEXT_BYTES_MAX) {
+        row->text_bytes = TEXT_BYTES_MAX;
+        return job_event_insert(db, row, "log", DROPPED, strlen(DROPPED), err);
+    }
+    return job_event_insert(db, row, type, body, n, err);
+}
+
+static int job_event_json(struct db *db, struct job_row *row, json_t *event, bool always,
+                          struct error *err)
 {
     const char *type = json_get_string(event, "type");
     _cleanup_free_ char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
-    int r = text ? job_event(db, row, type, text, strlen(text), err)
-                 : error_set(err, ENOMEM, "out of memory");
+    int r = !text    ? error_set(err, ENOMEM, "out of memory")
+            : always ? job_event_insert(db, row, type, text, strlen(text), err)
+                     : job_event(db, row, type, text, strlen(text), err);
     json_decref(event);
     return r;
 }
@@ -138,7 +166,8 @@ int job_log(struct db *db, struct job_row *row, struct error *err, const char *f
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return job_event_json(db, row, json_pack("{s:s, s:s}", "type", "log", "text", text), err);
+    return job_event_json(db, row, json_pack("{s:s, s:s}", "type", "log", "text", text), false,
+                          err);
 }
 
 static int job_event_state(struct db *db, struct job_row *row, enum job_state state,
@@ -147,15 +176,22 @@ static int job_event_state(struct db *db, struct job_row *row, enum job_state st
     return job_event_json(db, row,
                           json_pack("{s:s, s:s, s:s?, s:s?}", "type", "state", "state",
                                     STATE_NAMES[state], "exit_reason", exit_reason, "error", error),
-                          err);
+                          true, err);
 }
 
-int job_save_events(struct db *db, struct job_change *c, const struct job_row *row,
-                    struct error *err)
+int job_save(struct db *db, struct job_change *c, struct job_row *row, struct error *err)
 {
     int64_t r =
-        DB_RUN(db, err, "UPDATE jobs SET last_event = $2, attempt_events = $3 WHERE id = $1",
-               db_text(row->id), db_int(row->last_event), db_int(row->attempt_events));
+        DB_RUN(db, err,
+               "UPDATE jobs SET last_event = $2, attempt_events = $3, steps_done = $4,"
+               " checkpoint = $5, stored_bytes = $6, text_bytes = $7, ended_token = $8"
+               " WHERE id = $1",
+               db_text(row->id), db_int(row->last_event), db_int(row->attempt_events),
+               db_int(row->steps_done), db_text(row->checkpoint[0] ? row->checkpoint : NULL),
+               db_int(row->stored_bytes), db_int(row->text_bytes), db_int(row->ended_token));
+    if (r >= 0 && row->text_added)
+        r = user_add_stored(db, row->owner, row->text_added, NO_LIMIT, err);
+    row->text_added = 0;
     struct effect e = {.kind = EFFECT_CHANGED};
     memcpy(e.job, row->id, sizeof e.job);
     return r < 0 ? (int)r : job_change_effect(c, e, err);
@@ -180,6 +216,7 @@ static int job_drop_checkpoints(struct db *db, struct job_row *row, struct error
     if (r < 0 || bytes == 0)
         return r;
     row->stored_bytes -= bytes;
+    row->checkpoint[0] = 0;
     if (DB_RUN(db, err, "DELETE FROM uploads WHERE job = $1", db_text(row->id)) < 0)
         return -EIO;
     return user_add_stored(db, row->owner, -bytes, 0, err);
@@ -193,17 +230,16 @@ static int job_end_one(struct db *db, struct job_change *c, struct job_row *row,
     int r = job_drop_checkpoints(db, row, err);
     if (r == 0)
         r = job_event_state(db, row, state, exit_reason, error, err);
+    if (r == 0)
+        r = job_save(db, c, row, err);
     if (r < 0)
         return r;
     if (DB_RUN(db, err,
                "UPDATE jobs SET state = $2, exit_reason = $3, error = $4, finished_at = $5,"
                " remove_at = CASE WHEN keep_ms < 0 THEN 0 ELSE $5 + keep_ms END, ready = 0,"
-               " backoff_ms = 0, later_at = 0, waits_for = 0, ending = NULL, checkpoint = NULL, "
-               "last_event = $6,"
-               " attempt_events = $7, steps_done = $8, stored_bytes = $9 WHERE id = $1",
+               " backoff_ms = 0, later_at = 0, waits_for = 0, ending = NULL WHERE id = $1",
                db_text(row->id), db_text(STATE_NAMES[state]), db_text(exit_reason), db_text(error),
-               db_int(now), db_int(row->last_event), db_int(row->attempt_events),
-               db_int(row->steps_done), db_int(row->stored_bytes)) < 0)
+               db_int(now)) < 0)
         return -EIO;
     row->state = state;
     struct effect e = {.kind = EFFECT_ENDED};
@@ -313,6 +349,8 @@ int job_requeue(struct db *db, struct job_change *c, struct job_row *row, int64_
                 struct error *err)
 {
     int r = job_event_state(db, row, JOB_SCHEDULED, NULL, NULL, err);
+    if (r == 0)
+        r = job_save(db, c, row, err);
     if (r < 0)
         return r;
     if (DB_RUN(db, err,

@@ -3,7 +3,7 @@
  *
  *     store.c, sqlite.c, schema.c   the database and its writer
  *     job_state.c                   what a job's states are and how they follow each other
- *     submit.c, query.c             what clients ask for
+ *     submit.c, ending.c, query.c   what clients ask for
  *     queue.c, attempt.c            what workers ask for
  *     watch.c, reaper.c             leases, timers, and what happens when they run out
  *     folder.c, files.c             the folder's files
@@ -216,6 +216,8 @@ int jobs_open(const struct jobs_options *o, struct jobs **ret, struct error *err
     struct db *db = r == 0 ? store_reader(j->store, true, err) : NULL;
     if (r == 0)
         r = db ? job_id_resume(j, db, err) : -EIO;
+    if (r == 0 && !o->keys_only)
+        uploads_clean(j, db);
     if (r == 0 && !o->keys_only)
         r = watches_start(j, db, err);
     if (db)

@@ -84,7 +84,8 @@ struct job_row {
     bool live;
     unsigned attempt;
     int64_t max_attempts, failures, ended_token, timeout_ms, started_at, ttl_ms, keep_ms;
-    int64_t steps_done, steps_total, last_event, attempt_events, stored_bytes;
+    int64_t steps_done, steps_total, last_event, attempt_events, stored_bytes, text_bytes;
+    int64_t text_added; /* to the user's stored bytes by the next job_save */
 };
 
 static inline bool job_has_ended(const struct job_row *row)
@@ -102,14 +103,16 @@ int lease_lost(const struct lease *l, struct error *err);
 /* A JSON text of the job, by a query with its ID: NULL if there is no row or it is null. */
 int job_fetch_json(struct db *db, const char *sql, const char *id, json_t **ret, struct error *err);
 
-/* Appends an event; the number is kept in the row, which job_save_events writes. `body` is the
- * text of an object without seq, time and attempt. */
+/* Appends an event; the number is kept in the row, for job_save. `body` is the text of an object
+ * without seq, time and attempt. Beyond what a job may have, one event says so and the rest is
+ * dropped. */
 int job_event(struct db *db, struct job_row *row, const char *type, const char *body, size_t n,
               struct error *err);
 int job_log(struct db *db, struct job_row *row, struct error *err, const char *fmt, ...)
     PRINTF(4, 5);
-int job_save_events(struct db *db, struct job_change *c, const struct job_row *row,
-                    struct error *err);
+/* Writes the counts and names that may have changed in the row. */
+int job_save(struct db *db, struct job_change *c, struct job_row *row, struct error *err);
+void job_count_text(struct job_row *row, size_t n);
 
 /* Ends it, and what depends on it. */
 int job_end(struct db *db, struct job_change *c, struct job_row *row, enum job_state state,
@@ -125,7 +128,7 @@ int64_t job_backoff_ms(int64_t failures);
 int job_set_ending(struct db *db, struct job_change *c, struct job_row *row, const char *ending,
                    struct error *err);
 
-/* Removes an ended job; -EBUSY if it has not, or if another job needs its files. */
+/* (ending.c) Removes an ended job; -EBUSY if it has not, or if another job needs its files. */
 int job_remove(struct db *db, struct job_change *c, struct job_row *row, struct error *err);
 int upload_drop_unused(struct db *db, const char *id, struct error *err);
 /* The results of the finished steps. */
@@ -147,6 +150,8 @@ int folder_replace(int folder, const char *from, const char *to, struct error *e
 /* A file or a folder with all that is in it; 0 also if there is none. */
 int folder_remove(int folder, const char *path);
 
+/* Removes uploads that a crash left without a row; before there are new ones. */
+void uploads_clean(struct jobs *j, struct db *db);
 /* Makes agent.log durable. */
 int files_sync_log(struct jobs *j, const char *id, struct error *err);
 
@@ -155,6 +160,7 @@ int garbage_add(struct db *db, const char *path, struct error *err);
 /* --- users --- */
 
 /* Adds to what the user stores. -EDQUOT beyond `limit`, or the user's own if it is 0. */
+#define NO_LIMIT UINT64_MAX
 int user_add_stored(struct db *db, const char *user, int64_t bytes, uint64_t limit,
                     struct error *err);
 int user_name_check(const char *user, struct error *err);

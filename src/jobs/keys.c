@@ -29,8 +29,8 @@ struct key_cache {
     pthread_mutex_t lock;
     pthread_mutex_t argon; /* one at a time: each takes 64 MiB */
     unsigned char secret[crypto_generichash_KEYBYTES];
-    size_t next; /* the place that is used next */
-    struct cached_key keys[CACHED];
+    size_t next[2]; /* the place that is used next: of wrong texts, which come first, and of keys */
+    struct cached_key keys[2 * CACHED];
 };
 
 static const char *const ROLE_NAMES[] = {[ROLE_NONE] = "none",
@@ -87,7 +87,7 @@ struct key_cache *key_cache_free(struct key_cache *c)
 {
     if (!c)
         return NULL;
-    for (size_t i = 0; i < CACHED; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(c->keys); i++)
         api_key_free(&c->keys[i].key);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->argon);
@@ -133,7 +133,7 @@ static int key_fetch(struct jobs *j, const char *id, struct api_key *ret,
 
 static struct cached_key *cache_find(struct key_cache *c, const unsigned char *hash)
 {
-    for (size_t i = 0; i < CACHED; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(c->keys); i++)
         if (c->keys[i].used && sodium_memcmp(c->keys[i].hash, hash, sizeof c->keys[i].hash) == 0)
             return &c->keys[i];
     return NULL;
@@ -145,7 +145,7 @@ static void cache_store(struct key_cache *c, const unsigned char *hash, struct a
     LOCKED(&c->lock);
     struct cached_key *at = cache_find(c, hash);
     if (!at)
-        at = &c->keys[c->next++ % CACHED];
+        at = &c->keys[(key ? CACHED : 0) + c->next[key != NULL]++ % CACHED];
     api_key_free(&at->key);
     memcpy(at->hash, hash, sizeof at->hash);
     at->used = true;
@@ -219,7 +219,7 @@ int keys_check(struct jobs *j, const char *text, struct api_key *ret, struct err
         api_key_free(&key);
         return key_no(err);
     }
-    if ((r = api_key_copy(&copy, &key, err)) == 0)
+    if (api_key_copy(&copy, &key, err) == 0)
         cache_store(cache, digest, &copy);
     *ret = key;
     return 0;
@@ -331,7 +331,7 @@ int keys_remove(struct jobs *j, const char *id_or_name, struct error *err)
     if (r < 0)
         return r;
     LOCKED(&j->key_cache->lock);
-    for (size_t i = 0; i < CACHED; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(j->key_cache->keys); i++)
         j->key_cache->keys[i].checked_at = 0;
     return 0;
 }

@@ -117,14 +117,15 @@ static int lease_grant(struct db *db, struct lease_change *c, const char *id, st
     _cleanup_free_ char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
     r = text ? job_event(db, &row, "state", text, strlen(text), err)
              : error_set(err, ENOMEM, "out of memory");
+    row.attempt_events = 0;
+    if (r == 0)
+        r = job_save(db, &c->base, &row, err);
     if (r < 0)
         return r;
     if (DB_RUN(db, err,
                "UPDATE jobs SET state = 'running', ready = 0, worker = $2, attempt = $3,"
-               " attempt_events = 0, last_event = $4,"
-               " started_at = CASE WHEN started_at = 0 THEN $5 ELSE started_at END WHERE id = $1",
-               db_text(id), db_text(c->q->worker), db_int(row.attempt), db_int(row.last_event),
-               db_int(now)) < 0)
+               " started_at = CASE WHEN started_at = 0 THEN $4 ELSE started_at END WHERE id = $1",
+               db_text(id), db_text(c->q->worker), db_int(row.attempt), db_int(now)) < 0)
         return -EIO;
     struct effect e = {.kind = EFFECT_LEASED,
                        .token = row.attempt,

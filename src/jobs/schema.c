@@ -29,6 +29,7 @@ const struct migration MIGRATIONS[] = {
         " last_event BIGINT NOT NULL DEFAULT 0,"     /* its number */
         " attempt_events BIGINT NOT NULL DEFAULT 0," /* how many this attempt sent */
         " stored_bytes BIGINT NOT NULL DEFAULT 0,"
+        " text_bytes BIGINT NOT NULL DEFAULT 0," /* of these: events and results */
         " after_ids TEXT, memory_from TEXT, workspace_job TEXT, workspace_upload TEXT,"
         " checkpoint TEXT, idempotency TEXT, spec_hash TEXT NOT NULL)"},
     {1, "CREATE INDEX jobs_ready ON jobs (live, owner, priority DESC, id) WHERE ready = 1"},

@@ -34,16 +34,20 @@ static void assert_file(struct fixture *f, const char *id, const char *path, con
     assert_content(fd, text);
 }
 
-static uint64_t stored(struct fixture *f, const char *name)
+/* What the user stores, without the text of events. */
+static int64_t stored(struct fixture *f, const char *user)
 {
-    _cleanup_json_ json_t *users = NULL;
-    json_t *user;
-    size_t i;
-    OK(users_list(f->jobs, &users, &err));
-    json_array_foreach(users, i, user) if (strcmp(json_get_string(user, "name"), name) ==
-                                           0) return (uint64_t)json_get_integer(user,
-                                                                                "stored_bytes");
-    return 0;
+    struct db *db = store_reader(f->jobs->store, true, NULL);
+    struct db_rows rows;
+    assert_non_null(db);
+    OK(DB_QUERY(db, &rows, &err,
+                "SELECT stored_bytes - coalesce((SELECT sum(text_bytes) FROM jobs"
+                " WHERE owner = name), 0) FROM users WHERE name = $1",
+                db_text(user)));
+    int64_t n = db_next(&rows, NULL) > 0 ? db_column_int(&rows, 0) : -1;
+    db_rows_done(&rows);
+    store_reader_done(f->jobs->store, db);
+    return n;
 }
 
 static struct lease begin(struct fixture *f, struct id *ret)
@@ -72,8 +76,11 @@ static void test_artifacts_are_stored_listed_and_replaced(void **state)
     assert_file(f, id.text, "files/out/b.txt", "second one");
     assert_file(f, id.text, "memory.json", "{}");
     assert_int_equal(stored(f, "ann"), 22);
-    _cleanup_json_ json_t *job = job_get(f, id.text);
-    assert_int_equal(json_get_integer(job, "stored_bytes"), 22);
+    _cleanup_json_ json_t *job = job_get(f, id.text), *users = NULL;
+    OK(users_list(f->jobs, &users, &err));
+    assert_int_equal(json_get_integer(job, "stored_bytes"),
+                     json_get_integer(json_array_get(users, 0), "stored_bytes"));
+    assert_true(json_get_integer(job, "stored_bytes") > 22); /* with the events */
 }
 
 static void test_files_of_others_and_missing_files_are_not_there(void **state)
@@ -252,6 +259,23 @@ static void test_a_job_begins_with_an_upload(void **state)
         usleep(50000);
 }
 
+/* A crash between a file and its row. */
+static void test_files_without_a_row_are_removed_at_the_start(void **state)
+{
+    struct fixture *f = *state;
+    struct id upload;
+    const char *const left[] = {"uploads/0123456789abcdefghjk", "tmp/0123456789abcdefghjk"};
+    _cleanup_fd_ int spool = spooled(f, "tar");
+    OK(jobs_upload(f->jobs, "ann", spool, "tar", 0, upload.text, &err));
+    for (size_t i = 0; i < ARRAY_SIZE(left); i++)
+        close(openat(f->jobs->folder, left[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    fixture_reopen(f);
+    for (size_t i = 0; i < ARRAY_SIZE(left); i++)
+        assert_int_equal(faccessat(f->jobs->folder, left[i], F_OK, 0), -1);
+    _cleanup_free_ char *path = str_printf("uploads/%s", upload.text);
+    assert_int_equal(faccessat(f->jobs->folder, path, F_OK, 0), 0);
+}
+
 static void test_a_job_begins_with_what_another_left(void **state)
 {
     struct fixture *f = *state;
@@ -281,16 +305,22 @@ static void test_a_user_stores_as_much_as_the_limit(void **state)
 {
     struct fixture *f = *state;
     struct id id;
-    _cleanup_json_ json_t *limits = json_of("{'stored': 10}");
+    _cleanup_json_ json_t *limits = json_of("{'stored': 10000}");
+    _cleanup_free_ char *large = calloc(1, 8001);
+    memset(large, 'x', 8000);
     OK(users_set(f->jobs, "ann", limits, &err));
     struct lease l = begin(f, &id);
-    OK(put(f, &l, "artifact", "a", 0, "12345678", NULL, &err));
-    FAILS(put(f, &l, "artifact", "b", 0, "123", NULL, &err), EDQUOT);
-    FAILS(put(f, &l, "log", "", 0, "123", NULL, &err), EDQUOT);
-    FAILS(put(f, &l, "checkpoint", "", 0, "123", NULL, &err), EDQUOT);
+    OK(put(f, &l, "artifact", "a", 0, large, NULL, &err));
+    FAILS(put(f, &l, "artifact", "b", 0, large, NULL, &err), EDQUOT);
+    FAILS(put(f, &l, "log", "", 0, large, NULL, &err), EDQUOT);
+    FAILS(put(f, &l, "checkpoint", "", 0, large, NULL, &err), EDQUOT);
     OK(put(f, &l, "artifact", "a", 0, "12", NULL, &err));
-    OK(put(f, &l, "artifact", "b", 0, "12345678", NULL, &err));
-    assert_int_equal(stored(f, "ann"), 10);
+    OK(put(f, &l, "artifact", "b", 0, large, NULL, &err));
+    assert_int_equal(stored(f, "ann"), 8002);
+    /* A job's end needs no room. */
+    _cleanup_json_ json_t *less = json_of("{'stored': 1}");
+    OK(users_set(f->jobs, "ann", less, &err));
+    OK(finish(f, id.text, l.token, COMPLETED, &err));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -307,6 +337,7 @@ int main(void)
         TEST(test_a_lost_lease_writes_no_file),
         TEST(test_a_checkpoint_is_valid_with_its_step),
         TEST(test_a_job_begins_with_an_upload),
+        TEST(test_files_without_a_row_are_removed_at_the_start),
         TEST(test_a_job_begins_with_what_another_left),
         TEST(test_a_user_stores_as_much_as_the_limit),
     };

@@ -222,6 +222,36 @@ static void test_an_event_that_is_too_long_is_replaced(void **state)
     json_decref(s.newest);
 }
 
+static int nearly_full_run(struct db *db, struct job_change *c, struct error *err)
+{
+    int64_t r = db_run(db, "UPDATE jobs SET last_event = 999998", NULL, 0, err);
+    return r < 0 ? (int)r : 0;
+}
+
+static void test_a_job_has_so_many_events_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    unsigned token;
+    bool ended;
+    struct seen s = {.last = 999998};
+    struct job_change nearly_full = JOB_CHANGE(nearly_full_run);
+    struct id id = submit(f, "ann", STEP);
+    lease_one(f, &token, 0);
+    OK(job_change_commit(f->jobs, &nearly_full, &err));
+    struct lease l = {.job = id.text, .token = token};
+    uint64_t next;
+    _cleanup_json_ json_t *list =
+        json_of("[{'type': 'text', 'text': 'a'}, {'type': 'text', 'text': 'b'},"
+                " {'type': 'text', 'text': 'c'}, {'type': 'text', 'text': 'd'}]");
+    OK(jobs_lease_events(f->jobs, &l, 0, list, &next, &err));
+    assert_int_equal(next, 4);
+    OK(finish(f, id.text, token, COMPLETED, &err));
+    OK(jobs_events(f->jobs, NULL, id.text, 999998, 10, see, &s, &ended, &err));
+    assert_string_equal(s.types, "text text log state ");
+    assert_true(ended);
+    json_decref(s.newest);
+}
+
 /* --- the queue --- */
 
 static void test_priority_first_then_the_order_of_submission(void **state)
@@ -539,6 +569,7 @@ int main(void)
         TEST(test_another_token_changes_nothing),
         TEST(test_events_are_numbered_and_end_with_the_state),
         TEST(test_an_event_that_is_too_long_is_replaced),
+        TEST(test_a_job_has_so_many_events_and_no_more),
         TEST(test_priority_first_then_the_order_of_submission),
         TEST(test_users_take_turns),
         TEST(test_a_user_runs_as_many_jobs_as_the_limit),
