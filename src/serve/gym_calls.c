@@ -115,6 +115,11 @@ int gym_call(struct request *q, const char *task, const char *env, enum gym_find
             r = live_call(q, job, op, json_incref(input), &sink, timeout_ms, &ret->result, err);
     }
     json_decref(input);
+    if (r == -EALREADY && !named)
+        return error_set(err, ENOENT,
+                         "there is no environment of the task %s (any more); reset "
+                         "begins one",
+                         task);
     if (named && (r == -EALREADY || r == -ENOENT))
         return error_set(err, ENOENT,
                          "there is no environment %.80s of the task %s (any more): it was closed, "
