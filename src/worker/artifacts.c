@@ -124,11 +124,7 @@ static int artifact_send(struct job *j, struct archive *a, const char *path, str
     if (file < 0 || r < 0)
         return error_errno(err, file < 0 ? -file : -r, "artifacts: cannot keep '%.300s'", path);
     r = server_put(j->worker, &j->lease, path, "artifact", 0, file, size, NULL, err);
-    if (r < 0)
-        return error_wrap(err, "artifacts: cannot send '%.300s'", path);
-    job_event(j, json_pack("{s:s, s:s, s:I}", "type", "artifact", "path", path, "size",
-                           (json_int_t)size));
-    return 0;
+    return r < 0 ? error_wrap(err, "artifacts: cannot send '%.300s'", path) : 0;
 }
 
 /* Sends each member that is wanted, once. Others are not: the box chose them. */

@@ -14,6 +14,7 @@
 #include "thread.h"
 #include "banned.h"
 
+#define LOST_LEASE    "lost-lease" /* the end of the problem's type */
 #define CONNECT_MS    5000L
 #define ANSWER_MS     60000
 #define ANSWER_MAX    (64u << 20) /* bytes of JSON */
@@ -278,13 +279,14 @@ static int client_refusal(long status, const json_t *problem, const char *path, 
         int code;
     } CODES[] = {{400, EINVAL}, {401, EACCES}, {403, EACCES}, {404, ENOENT},
                  {409, EBUSY},  {413, EFBIG},  {422, EINVAL}, {429, EAGAIN}};
-    const char *type = json_get_string_or(problem, "type", ""), *kind = strrchr(type, '/');
+    const char *type = json_get_string_or(problem, "type", "");
+    size_t n = strlen(type), n_lost = strlen(LOST_LEASE);
     const char *detail = json_get_string(problem, "detail");
     int code = status >= 500 ? EAGAIN : EPROTO;
     for (size_t i = 0; i < ARRAY_SIZE(CODES); i++)
         if (CODES[i].status == status)
             code = CODES[i].code;
-    if (status == 409 && strcmp(kind ? kind + 1 : type, "lost-lease") == 0)
+    if (status == 409 && n >= n_lost && strcmp(type + n - n_lost, LOST_LEASE) == 0)
         code = ESTALE;
     if (!detail)
         detail = json_get_string_or(problem, "title", "no reason given");

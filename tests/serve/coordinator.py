@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def problem(self, status, kind, detail):
-        self.answer(status, {"type": "https://example.org/problems/" + kind, "title": kind, "detail": detail})
+        self.answer(status, {"type": "urn:hutch:problem:" + kind, "title": kind, "detail": detail})
 
     def body(self):
         left, data = int(self.headers.get("Content-Length") or 0), b""
@@ -199,7 +199,7 @@ class Coordinator:
                 token = int(body["token"] if body else query["token"])
                 if not self.holds(job, token):
                     job.refused += 1
-                    return 409, {"type": "/problems/lost-lease", "title": "lost"}, "application/json"
+                    return 409, {"type": "urn:hutch:problem:lost-lease", "title": "lost"}, "application/json"
                 return getattr(self, method.lower() + "_" + parts[4])(job, query, body, data, "/".join(parts[5:]))
             finally:
                 self.changed.notify_all()
@@ -304,6 +304,8 @@ class Coordinator:
             answer["id"] = f"checkpoint-{len(job.uploads)}"
             job.uploads[answer["id"]] = data
         elif kind == "artifact":
+            if "files/" + path not in job.files:
+                job.events.append({"type": "artifact", "path": path, "size": len(data)})
             job.files["files/" + path] = data
         else:
             job.files[kind] = data

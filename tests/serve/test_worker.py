@@ -25,7 +25,7 @@ def test_steps_share_a_box(coordinator, workers):
         (i, status) for i in range(5) for status in ("started", "completed")]
     assert job.files["files/hello.txt"].decode() == "hé\n"
     assert "+hé" in job.files["diff"].decode()
-    assert job.types("artifact") == [{"type": "artifact", "path": "hello.txt", "size": 4, "attempt": 1}]
+    assert job.types("artifact") == [{"type": "artifact", "path": "hello.txt", "size": 4}]
     memory = json.loads(job.files["memory"])
     assert memory["job"] == job.id and [a["tool"] for a in memory["actions"]] == [r["tool"] for r in job.results]
     assert memory["actions"][2]["input"] == {"tool": "bash", "command": "export A=1; cat hello.txt"}
