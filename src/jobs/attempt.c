@@ -51,7 +51,7 @@ static int event_text(const json_t *event, char **ret, struct error *err)
     json_object_del(copy, "seq");
     json_object_del(copy, "time");
     json_object_del(copy, "attempt");
-    char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
+    char *text = copy ? json_dumps(copy, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     if (text && strlen(text) > EVENT_MAX) {
         json_t *note = json_pack("{s:s, s:s}", "type", json_get_string(event, "type"), "dropped",
                                  "the event was longer than 1 MiB");
@@ -95,7 +95,8 @@ static int outcome_set(struct db *db, const char *id, const char *member, const 
     };
     if (!value || json_is_null(value))
         return 0;
-    _cleanup_free_ char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    _cleanup_free_ char *text =
+        json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     if (!text)
         return error_set(err, ENOMEM, "out of memory");
     if (strlen(text) > RESULT_MAX)
@@ -163,7 +164,8 @@ int jobs_lease_events(struct jobs *j, const struct lease *l, uint64_t first, con
 
 static int step_add(struct db *db, struct job_row *row, const json_t *result, struct error *err)
 {
-    _cleanup_free_ char *text = json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY);
+    _cleanup_free_ char *text =
+        json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     if (!text)
         return error_set(err, ENOMEM, "out of memory");
     if (strlen(text) > RESULT_MAX || row->steps_done >= STEPS_MAX)

@@ -29,6 +29,7 @@
 
 struct worker_child {
     unsigned number;
+    char name[48];      /* of this process, in its leases */
     struct child child; /* pid 0: waits for its time */
     int64_t started, start_at, delay_ms;
     struct buf line;
@@ -38,6 +39,7 @@ struct supervisor {
     struct serve *serve;
     pthread_t thread;
     int wake; /* readable: end them */
+    unsigned n_started;
     atomic_bool ended;
     char program[LIBEXEC_PATH_MAX], server[4200];
     size_t n;
@@ -52,9 +54,12 @@ static void worker_start(struct supervisor *v, struct worker_child *w)
                     v->server,
                     (char *)"--slots",
                     (char *)SLOTS,
+                    (char *)"--name",
+                    w->name,
                     NULL};
     struct child_options o = {.command = v->program, .argv = argv, .env = environ, .cwd = "/"};
     struct error err = {0};
+    snprintf(w->name, sizeof w->name, "local-%d-%u", (int)getpid(), v->n_started++);
     w->started = clock_now();
     w->start_at = 0;
     if (child_start(&o, &w->child, &err) == 0)
@@ -88,6 +93,7 @@ static void worker_pass_on(struct worker_child *w, int *fd)
 static void worker_ended(struct supervisor *v, struct worker_child *w)
 {
     int status = child_end(&w->child, 0);
+    jobs_worker_lost(v->serve->jobs, w->name);
     bool soon = clock_now() - w->started < SOON_SECONDS * NS_PER_S;
     w->child = CHILD_NONE;
     w->delay_ms = !soon ? DELAY_FIRST_MS : 2 * w->delay_ms;
