@@ -11,8 +11,8 @@
 #include "jobs_internal.h"
 #include "banned.h"
 
-#define EVENT_MAX      (1u << 20)
-#define BATCH_MAX      10000 /* events in one request */
+#define EVENT_MAX      (60u << 10) /* what serve.h's FEED_MAX has room for */
+#define BATCH_MAX      10000       /* events in one request */
 #define RESULT_MAX     (8u << 20)
 #define STEPS_MAX      10000
 #define TYPE_MAX       32
@@ -42,6 +42,28 @@ static bool event_type_is_valid(const char *type)
            type[strspn(type, "abcdefghijklmnopqrstuvwxyz_")] == 0 && strcmp(type, "state") != 0;
 }
 
+/* Of an event that is too long: its type, and strings and numbers as far as there is room. */
+static json_t *event_shorten(const json_t *event)
+{
+    json_t *brief = json_pack("{s:O, s:b}", "type", json_object_get(event, "type"), "truncated", 1);
+    json_t *value;
+    const char *name;
+    size_t room = EVENT_MAX / 6; /* each byte of a string may need six in JSON */
+    json_object_foreach((json_t *)event, name, value)
+    {
+        const char *text = json_string_value(value);
+        size_t n = text ? json_string_length(value) : 0, used = strlen(name) + 32;
+        if (used > room || strcmp(name, "type") == 0 || json_is_object(value) ||
+            json_is_array(value))
+            continue;
+        if (n > room - used)
+            n = room - used - utf8_cut_end((const uint8_t *)text, room - used);
+        room -= used + n;
+        json_object_set_new(brief, name, text ? json_stringn(text, n) : json_incref(value));
+    }
+    return brief;
+}
+
 /* The event as text, without the members that the server sets; a new string. */
 static int event_text(const json_t *event, char **ret, struct error *err)
 {
@@ -53,11 +75,9 @@ static int event_text(const json_t *event, char **ret, struct error *err)
     json_object_del(copy, "attempt");
     char *text = copy ? json_dumps(copy, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     if (text && strlen(text) > EVENT_MAX) {
-        json_t *note = json_pack("{s:s, s:s}", "type", json_get_string(event, "type"), "dropped",
-                                 "the event was longer than 1 MiB");
+        _cleanup_json_ json_t *brief = event_shorten(copy);
         free(text);
-        text = json_dumps(note, JSON_COMPACT);
-        json_decref(note);
+        text = brief ? json_dumps(brief, JSON_COMPACT) : NULL;
     }
     if (!text)
         return error_set(err, ENOMEM, "out of memory");

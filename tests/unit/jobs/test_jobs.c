@@ -202,7 +202,7 @@ static void test_events_are_numbered_and_end_with_the_state(void **state)
     FAILS(jobs_events(f->jobs, "bob", id.text, 0, 1, see, &s, &ended, &err), ENOENT);
 }
 
-static void test_an_event_that_is_too_long_is_replaced(void **state)
+static void test_an_event_that_is_too_long_is_cut(void **state)
 {
     struct fixture *f = *state;
     unsigned token;
@@ -218,7 +218,8 @@ static void test_an_event_that_is_too_long_is_replaced(void **state)
     OK(jobs_lease_events(f->jobs, &l, 0, list, NULL, &err));
     OK(jobs_events(f->jobs, NULL, id.text, 0, 10, see, &s, &ended, &err));
     assert_string_equal(s.types, "state text ");
-    assert_non_null(json_get_string(s.newest, "dropped"));
+    assert_true(json_get_bool(s.newest, "truncated"));
+    assert_in_range(strlen(json_get_string(s.newest, "text")), 1000, 64 << 10);
     json_decref(s.newest);
 }
 
@@ -568,7 +569,7 @@ int main(void)
         TEST(test_a_repeated_step_and_events_are_stored_once),
         TEST(test_another_token_changes_nothing),
         TEST(test_events_are_numbered_and_end_with_the_state),
-        TEST(test_an_event_that_is_too_long_is_replaced),
+        TEST(test_an_event_that_is_too_long_is_cut),
         TEST(test_a_job_has_so_many_events_and_no_more),
         TEST(test_priority_first_then_the_order_of_submission),
         TEST(test_users_take_turns),
