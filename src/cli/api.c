@@ -389,7 +389,7 @@ struct follow {
     int (*each)(void *data, const json_t *event);
     void *data;
     char last[24];
-    int ended; /* what `each` returned */
+    int failed; /* what `each` returned */
 };
 
 static int follow_begin(void *data)
@@ -405,17 +405,20 @@ static int follow_take(void *data, const void *bytes, size_t n)
     struct follow *f = data;
     const char *at = bytes;
     struct sse_event e;
-    int r;
-    while ((r = sse_take(&f->sse, &at, &n, &e)) > 0) {
+    bool any = false;
+    int r = 0;
+    while (f->failed == 0 && (r = sse_take(&f->sse, &at, &n, &e)) > 0) {
         _cleanup_json_ json_t *event = json_loadb(e.data, e.n, 0, NULL);
         const char *id = sse_last_id(&f->sse);
         if (id)
             snprintf(f->last, sizeof f->last, "%.20s", id);
-        f->ended = f->each(f->data, event);
-        if (f->ended)
-            return -ECONNABORTED;
+        if (event)
+            f->failed = f->each(f->data, event);
+        any = true;
     }
-    return r;
+    if (any && f->failed == 0)
+        f->failed = f->each(f->data, NULL);
+    return f->failed ? -ECONNABORTED : r;
 }
 
 int api_follow(struct api *a, const char *path, int (*each)(void *data, const json_t *event),
@@ -437,5 +440,5 @@ int api_follow(struct api *a, const char *path, int (*each)(void *data, const js
             r = error_set(err, ECANCELED, "interrupted");
     }
     sse_free(&f.sse);
-    return f.ended > 0 ? 0 : f.ended < 0 ? f.ended : r;
+    return f.failed ? f.failed : r;
 }

@@ -66,8 +66,8 @@ int api_json_call(struct api *a, const struct api_request *q, json_t **ret, stru
 int api_download(struct api *a, const char *path, uint64_t from, int fd, uint64_t *ret_size,
                  struct error *err);
 
-/* Follows events, over as many connections as it takes, until the server has no more. `each` returns
- * 0; 1 to end; or an error. */
+/* Follows events, over as many connections as it takes, until the server has no more. `each` gets
+ * them one by one, and NULL when it has all that arrived so far; it returns 0 or an error. */
 int api_follow(struct api *a, const char *path, int (*each)(void *data, const json_t *event),
                void *data, struct error *err);
 

@@ -7,11 +7,9 @@
 #include "job.h"
 #include "json.h"
 #include "text.h"
-#include "thread.h"
 #include "banned.h"
 
 #define LINE_MAX_BYTES 400
-#define LOG_EVERY      (200 * NS_PER_MS)
 
 struct watch {
     const char *id;
@@ -82,6 +80,8 @@ static int watch_show(void *data, const json_t *event)
     const char *type = json_get_string_or(event, "type", ""),
                *text = json_get_string_or(event, "text", "");
     char name[LINE_MAX_BYTES];
+    if (!event)
+        return 0;
     if (strcmp(type, "text") == 0)
         return watch_put_text(w, text) == 0 ? 0 : -EIO;
     if (strcmp(type, "progress") == 0 || strcmp(type, "thinking") == 0 ||
@@ -143,7 +143,6 @@ struct log_tail {
     struct api *api;
     char path[JOB_PATH_MAX];
     uint64_t printed; /* bytes of agent.log */
-    int64_t read_at;
     struct error failure;
 };
 
@@ -154,7 +153,6 @@ static int log_read(struct log_tail *l, struct error *err)
     struct error failure = {0};
     int r = api_download(l->api, l->path, l->printed, STDOUT_FILENO, &size, &failure);
     l->printed += size;
-    l->read_at = clock_now();
     if (r == -ENOENT || r == -ERANGE) /* nothing (yet) */
         return 0;
     if (r < 0 && err)
@@ -165,7 +163,7 @@ static int log_read(struct log_tail *l, struct error *err)
 static int log_on_event(void *data, const json_t *event)
 {
     struct log_tail *l = data;
-    return clock_now() - l->read_at < LOG_EVERY ? 0 : log_read(l, &l->failure);
+    return event ? 0 : log_read(l, &l->failure);
 }
 
 int job_print_log(struct api *a, const char *id, bool follow, struct error *err)

@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import random
-import re
 import socket
 import ssl
 import threading
@@ -38,7 +37,7 @@ class ServerError(HutchError):
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status = status
         self.problem = dict(problem)
-        self.type = re.split("[/:]", str(problem.get("type") or ""))[-1]
+        self.type = str(problem.get("type") or "").rsplit(":", 1)[-1]
         self.title = str(problem.get("title") or http.client.responses.get(status, "error"))
         self.detail = str(problem.get("detail") or self.title)
         self.request_id: Optional[str] = problem.get("request_id")
