@@ -34,7 +34,7 @@ class Cli:
     def start(self, *words):
         return subprocess.Popen([*self.box.caller.prefix, str(self.box.program), "job", *words], env={**self.box.env, **self.env},
                                 cwd=self.box.workspace, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True)
+                                text=True, errors="surrogateescape")
 
 
 @pytest.fixture
