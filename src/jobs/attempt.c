@@ -14,7 +14,6 @@
 #define EVENT_MAX      (60u << 10) /* what serve.h's FEED_MAX has room for */
 #define BATCH_MAX      10000       /* events in one request */
 #define RESULT_MAX     (8u << 20)
-#define STEPS_MAX      10000
 #define TYPE_MAX       32
 #define ERROR_LINE_MAX 500
 
@@ -182,28 +181,38 @@ int jobs_lease_events(struct jobs *j, const struct lease *l, uint64_t first, con
 
 /* --- steps --- */
 
+/* What is left of a result when the job has no room for it. */
+static json_t *step_without_output(const json_t *result)
+{
+    return json_pack("{s:O?, s:O?, s:O?, s:b}", "tool", json_object_get(result, "tool"), "failed",
+                     json_object_get(result, "failed"), "seconds",
+                     json_object_get(result, "seconds"), "dropped", true);
+}
+
 static int step_add(struct db *db, struct job_row *row, const json_t *result, struct error *err)
 {
-    _cleanup_free_ char *text =
-        json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
+    char *text = json_dumps(result, flags);
+    if (text &&
+        (strlen(text) > RESULT_MAX || row->text_bytes + (int64_t)strlen(text) > JOB_TEXT_MAX)) {
+        _cleanup_json_ json_t *less = step_without_output(result);
+        free(text);
+        text = json_dumps(less, flags);
+    }
     if (!text)
         return error_set(err, ENOMEM, "out of memory");
-    if (strlen(text) > RESULT_MAX || row->steps_done >= STEPS_MAX)
-        return error_set(err, EINVAL, "the result of step %lld is too long, or has too many steps",
-                         (long long)row->steps_done);
     int64_t r = DB_RUN(db, err, "INSERT INTO steps (job, step, result) VALUES ($1, $2, $3)",
                        db_text(row->id), db_int(row->steps_done), db_text(text));
     row->steps_done++;
     job_count_text(row, strlen(text));
+    free(text);
     return r < 0 ? (int)r : 0;
 }
 
-/* The upload becomes the job's checkpoint, and the one before it garbage. */
 static int step_set_checkpoint(struct db *db, struct job_row *row, const char *upload,
                                struct error *err)
 {
     _cleanup_rows_ struct db_rows rows = {0};
-    int64_t size = 0;
     int r = DB_QUERY(db, &rows, err, "SELECT 1 FROM uploads WHERE id = $1 AND job = $2",
                      db_text(upload), db_text(row->id));
     if (r < 0 || (r = db_next(&rows, err)) < 0)
@@ -211,20 +220,7 @@ static int step_set_checkpoint(struct db *db, struct job_row *row, const char *u
     if (r == 0)
         return error_set(err, EINVAL, "checkpoint: there is no upload %.40s of this job", upload);
     db_rows_done(&rows);
-    r = DB_QUERY(db, &rows, err,
-                 "DELETE FROM uploads WHERE job = $1 AND id <> $2"
-                 " RETURNING id, size",
-                 db_text(row->id), db_text(upload));
-    while (r == 0 && (r = db_next(&rows, err)) > 0) {
-        _cleanup_free_ char *name = str_printf("checkpoint.%s", db_column_text(&rows, 0));
-        _cleanup_free_ char *path = name ? job_path(row->id, name) : NULL;
-        size += db_column_int(&rows, 1);
-        r = path ? garbage_add(db, path, err) : error_set(err, ENOMEM, "out of memory");
-    }
-    db_rows_done(&rows);
-    row->stored_bytes -= size;
-    snprintf(row->checkpoint, sizeof row->checkpoint, "%s", upload);
-    return r < 0 || size == 0 ? r : user_add_stored(db, row->owner, -size, 0, err);
+    return job_set_checkpoint(db, row, upload, err);
 }
 
 static int step_run(struct db *db, struct job_change *change, struct error *err)

@@ -8,8 +8,7 @@
 #include "jobs_internal.h"
 #include "banned.h"
 
-#define EVENTS_MAX     1000000       /* of a job */
-#define TEXT_BYTES_MAX (128LL << 20) /* of its events and results */
+#define EVENTS_MAX     1000000 /* of a job */
 #define BACKOFF_MIN_MS 1000
 #define BACKOFF_MAX_MS (5 * 60 * 1000)
 
@@ -138,10 +137,10 @@ int job_event(struct db *db, struct job_row *row, const char *type, const char *
 {
     static const char DROPPED[] = "{\"type\":\"log\",\"text\":\"the job has too many events: "
                                   "further ones are dropped\"}";
-    if (row->last_event > EVENTS_MAX || row->text_bytes > TEXT_BYTES_MAX)
+    if (row->last_event > EVENTS_MAX || row->text_bytes > JOB_TEXT_MAX)
         return 0;
-    if (row->last_event == EVENTS_MAX || row->text_bytes + (int64_t)n > TEXT_BYTES_MAX) {
-        row->text_bytes = TEXT_BYTES_MAX;
+    if (row->last_event == EVENTS_MAX || row->text_bytes + (int64_t)n > JOB_TEXT_MAX) {
+        row->text_bytes = JOB_TEXT_MAX;
         return job_event_insert(db, row, "log", DROPPED, strlen(DROPPED), err);
     }
     return job_event_insert(db, row, type, body, n, err);
@@ -199,13 +198,13 @@ int job_save(struct db *db, struct job_change *c, struct job_row *row, struct er
 
 /* --- how it ends --- */
 
-/* Checkpoints are of no use to an ended job. */
-static int job_drop_checkpoints(struct db *db, struct job_row *row, struct error *err)
+int job_set_checkpoint(struct db *db, struct job_row *row, const char *upload, struct error *err)
 {
     _cleanup_rows_ struct db_rows rows = {0};
     int64_t bytes = 0;
-    int r =
-        DB_QUERY(db, &rows, err, "SELECT id, size FROM uploads WHERE job = $1", db_text(row->id));
+    int r = DB_QUERY(db, &rows, err,
+                     "DELETE FROM uploads WHERE job = $1 AND id <> $2 RETURNING id, size",
+                     db_text(row->id), db_text(upload));
     while (r == 0 && (r = db_next(&rows, err)) > 0) {
         _cleanup_free_ char *name = str_printf("checkpoint.%s", db_column_text(&rows, 0));
         _cleanup_free_ char *path = name ? job_path(row->id, name) : NULL;
@@ -213,13 +212,9 @@ static int job_drop_checkpoints(struct db *db, struct job_row *row, struct error
         r = path ? garbage_add(db, path, err) : error_set(err, ENOMEM, "out of memory");
     }
     db_rows_done(&rows);
-    if (r < 0 || bytes == 0)
-        return r;
     row->stored_bytes -= bytes;
-    row->checkpoint[0] = 0;
-    if (DB_RUN(db, err, "DELETE FROM uploads WHERE job = $1", db_text(row->id)) < 0)
-        return -EIO;
-    return user_add_stored(db, row->owner, -bytes, 0, err);
+    snprintf(row->checkpoint, sizeof row->checkpoint, "%s", upload);
+    return r < 0 || bytes == 0 ? r : user_add_stored(db, row->owner, -bytes, NO_LIMIT, err);
 }
 
 static int job_end_one(struct db *db, struct job_change *c, struct job_row *row,
@@ -227,7 +222,7 @@ static int job_end_one(struct db *db, struct job_change *c, struct job_row *row,
                        struct error *err)
 {
     int64_t now = jobs_now();
-    int r = job_drop_checkpoints(db, row, err);
+    int r = job_set_checkpoint(db, row, "", err); /* of no use any more */
     if (r == 0)
         r = job_event_state(db, row, state, exit_reason, error, err);
     if (r == 0)

@@ -11,6 +11,7 @@
 
 #define USER_NAME_MAX 128
 #define TOKEN_MAX     INT32_MAX
+#define JOB_TEXT_MAX  (128LL << 20) /* bytes of a job's events and results */
 
 enum job_state { JOB_SCHEDULED, JOB_RUNNING, JOB_COMPLETED, JOB_FAILED, JOB_CANCELLED };
 const char *job_state_name(enum job_state s);
@@ -113,6 +114,8 @@ int job_log(struct db *db, struct job_row *row, struct error *err, const char *f
 /* Writes the counts and names that may have changed in the row. */
 int job_save(struct db *db, struct job_change *c, struct job_row *row, struct error *err);
 void job_count_text(struct job_row *row, size_t n);
+/* Makes an upload of the job its checkpoint ("": none), and the others garbage. */
+int job_set_checkpoint(struct db *db, struct job_row *row, const char *upload, struct error *err);
 
 /* Ends it, and what depends on it. */
 int job_end(struct db *db, struct job_change *c, struct job_row *row, enum job_state state,

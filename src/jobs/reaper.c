@@ -15,6 +15,7 @@
 #define SWEEP_MAX 256 /* rows in one change */
 #define UPLOAD_MS (24LL * 3600 * 1000)
 #define AUDIT_MS  (90LL * 24 * 3600 * 1000)
+#define REMOVE_MS 200  /* of files, before leases are looked at again */
 #define PAUSE_MS  1000 /* after the store failed */
 
 struct due_change {
@@ -126,11 +127,7 @@ static int sweep_job(struct db *db, struct sweep_change *c, const char *id, stru
 {
     struct job_row row;
     int r = job_fetch(db, NULL, id, &row, err);
-    if (r == 0)
-        r = job_remove(db, &c->base, &row, err);
-    if (r == -EBUSY) /* another job needs its files: later */
-        c->found--;
-    return r == -EBUSY ? 0 : r;
+    return r < 0 ? r : job_remove(db, &c->base, &row, err);
 }
 
 static int sweep_upload(struct db *db, struct sweep_change *c, const char *id, struct error *err)
@@ -138,10 +135,16 @@ static int sweep_upload(struct db *db, struct sweep_change *c, const char *id, s
     return upload_drop_unused(db, id, err);
 }
 
-#define SWEEP_LATER  "SELECT id FROM jobs WHERE later_at > 0 AND later_at <= $1 LIMIT $2"
-#define SWEEP_REMOVE "SELECT id FROM jobs WHERE remove_at > 0 AND remove_at <= $1 LIMIT $2"
+#define SWEEP_LATER "SELECT id FROM jobs WHERE later_at > 0 AND later_at <= $1 LIMIT $2"
+/* No job that has not ended needs its files. */
+#define NOT_NEEDED                                                                                 \
+    "NOT EXISTS (SELECT 1 FROM dependencies d WHERE d.needs = jobs.id AND"                         \
+    " (SELECT j.state FROM jobs j WHERE j.id = d.job) IN ('scheduled', 'running'))"
+#define SWEEP_REMOVE                                                                               \
+    "SELECT id FROM jobs WHERE remove_at > 0 AND remove_at <= $1 AND " NOT_NEEDED " LIMIT $2"
 #define SWEEP_FINISHED                                                                             \
-    "SELECT id FROM jobs WHERE finished_at > 0 AND keep_ms < 0 AND finished_at <= $1 LIMIT $2"
+    "SELECT id FROM jobs WHERE finished_at > 0 AND keep_ms < 0 AND finished_at <= $1"              \
+    " AND " NOT_NEEDED " LIMIT $2"
 #define SWEEP_UPLOADS                                                                              \
     "SELECT u.id FROM uploads u WHERE u.created_at <= $1 AND u.job IS NULL AND NOT EXISTS"         \
     " (SELECT 1 FROM jobs j WHERE j.workspace_upload = u.id) LIMIT $2"
@@ -195,10 +198,11 @@ static void garbage_remove(struct jobs *j)
     db_rows_done(&rows);
     store_reader_done(j->store, db);
     size_t gone = 0;
+    int64_t until = clock_now() + REMOVE_MS * NS_PER_MS;
     for (size_t i = 0; i < c.n; i++) {
         char *path = c.paths[i];
         c.paths[i] = NULL;
-        if (folder_remove(j->folder, path) == 0)
+        if (clock_now() < until && folder_remove(j->folder, path) == 0)
             c.paths[gone++] = path;
         else
             free(path);
@@ -228,7 +232,7 @@ void *reaper_main(void *data)
             .base = JOB_CHANGE(sweep_run), .now = jobs_now(), .keep_ms = j->keep_ms};
         if (job_change_commit(j, &sweep.base, NULL) == 0)
             garbage_remove(j);
-        swept_at = sweep.found == SWEEP_MAX ? 0 : clock_now();
+        swept_at = sweep.found >= SWEEP_MAX ? 0 : clock_now();
     }
     free(due);
     return NULL;

@@ -153,7 +153,7 @@ static int submit_check_limits(struct db *db, struct submit_change *c, struct er
                              "limit; delete one",
                              c->s->user, (unsigned long long)c->s->max_live);
     }
-    return c->s->max_stored ? user_add_stored(db, c->s->user, 0, c->s->max_stored, err) : 0;
+    return user_add_stored(db, c->s->user, (int64_t)strlen(c->spec), c->s->max_stored, err);
 }
 
 /* A job that this one needs: waits for it, unless it has ended. */
@@ -222,9 +222,9 @@ static int submit_insert(struct db *db, struct submit_change *c, struct error *e
         "INSERT INTO jobs (id, owner, kind, live, state, title, labels, priority, created_at,"
         " not_before, started_at, keep_ms, timeout_ms, ttl_ms, ready, waits_for, attempt,"
         " max_attempts, worker, steps_total, after_ids, memory_from, workspace_job,"
-        " workspace_upload, idempotency, spec_hash, later_at)"
+        " workspace_upload, idempotency, spec_hash, later_at, stored_bytes, text_bytes)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,"
-        " $19, $20, $21, $22, $23, $24, $25, $26, $27)",
+        " $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28)",
         db_text(c->id), db_text(s->user), db_text(s->kind), db_int(c->live),
         db_text(job_state_name(leased ? JOB_RUNNING : JOB_SCHEDULED)), db_text(c->title),
         db_text(c->labels), db_int(json_get_integer(s->spec, "priority")), db_int(c->now),
@@ -234,7 +234,8 @@ static int submit_insert(struct db *db, struct submit_change *c, struct error *e
         db_text(s->leased_to), db_int((int64_t)json_array_size(spec_get(s, "steps"))),
         db_text(c->after), db_text(json_get_string(s->spec, "memory_from")),
         db_text(spec_workspace(s, "job")), db_text(spec_workspace(s, "upload")),
-        db_text(s->idempotency), db_text(c->hash), db_int(unblocked && !ready ? c->not_before : 0));
+        db_text(s->idempotency), db_text(c->hash), db_int(unblocked && !ready ? c->not_before : 0),
+        db_int((int64_t)strlen(c->spec)));
     if (r >= 0)
         r = DB_RUN(db, err, "INSERT INTO specs (job, spec) VALUES ($1, $2)", db_text(c->id),
                    db_text(c->spec));
