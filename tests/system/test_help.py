@@ -128,7 +128,7 @@ def tagged(text):
     return {m[1]: m[2] for m in re.finditer(r"^\.TP\n(.*)\n((?:(?!\.TP|\.S[HS] ).*\n?)*)", text, re.M)}
 
 
-GROUPS = ("box", "history", "job", "gym")  # commands that have commands of their own
+GROUPS = ("box", "history", "job", "gym", "key")  # commands that have commands of their own
 
 
 def man_options(words):
@@ -174,7 +174,7 @@ def test_manual_has_each_command(table):
             assert words[1] in sections(manual(f"hutch-{words[0]}"))
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor", "trust", "worker"):
+        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor", "trust", "serve", "worker"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
