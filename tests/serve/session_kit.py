@@ -105,13 +105,14 @@ class Session:
         """All stored events so far."""
         return self.get("events?limit=1000", headers={"Accept": "application/json"})["events"]
 
-    def follow_until(self, kind, after=0):
-        found = []
+    def follow_until(self, kinds, after=0):
+        """The stored events until the first of a kind (or of one of several)."""
+        kinds, found = [kinds] if isinstance(kinds, str) else kinds, []
         for number, event in self.follow(after):
             found.append((number, event))
-            if event["type"] == kind:
+            if event["type"] in kinds:
                 return found
-        raise AssertionError(f"the stream ended without {kind}: {found}")
+        raise AssertionError(f"the stream ended without {kinds}: {found}")
 
     def wait_stored(self, condition, what):
         return wait_for(lambda: next((e for e in self.stored() if condition(e)), None), what)
@@ -148,9 +149,13 @@ class Beside(threading.Thread):
         except BaseException as failure:  # shown by join()
             self.failure = failure
 
-    def join(self, timeout=WAIT):
-        super().join(timeout)
+    def end(self):
+        """However it ended."""
+        super().join(WAIT)
         assert not self.is_alive(), "still under way"
+
+    def join(self, timeout=None):
+        self.end()
         if self.failure:
             raise self.failure
         return self.result
