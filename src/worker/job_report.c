@@ -334,7 +334,7 @@ void job_report_finish(struct job *j, struct job_outcome *o)
     struct job_lease *l = &j->lease;
     struct error err = {0};
     bool stopped = cancel_asked(l->cancel);
-    bool release = stopped && !l->cancelled && !l->lost && !j->timed_out && o->failed;
+    bool release = stopped && !l->cancelled && !l->lost && !j->timed_out && (o->failed || j->live);
     const char *state = o->failed ? "failed" : "completed", *reason = o->exit_reason;
     if (!lease_is_held(l))
         return;
