@@ -81,9 +81,15 @@ void api_quote(struct buf *out, const char *text, const char *keep)
 struct attempt {
     const struct api_request *request;
     CURL *easy;
+    CURLM *multi;
+    struct curl_slist *headers;
+    char *url;
+    char why[CURL_ERROR_SIZE];
     struct buf problem;
     int64_t heard; /* when the last bytes came or went */
     int failed;    /* of the sink */
+    CURLcode code; /* how it ended */
+    long status;   /* 0: there was no answer */
     long retry_after_s;
 };
 
@@ -109,28 +115,32 @@ static size_t attempt_read(char *data, size_t size, size_t n, void *attempt)
     return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
-static int attempt_headers(const struct api *a, const struct api_request *q,
-                           struct curl_slist **ret)
-{
-    int r = http_headers_add(ret, "Accept: %s", q->accept ? q->accept : "application/json");
-    if (r == 0 && a->key)
-        r = http_headers_add(ret, "Authorization: Bearer %s", a->key);
-    if (r == 0 && q->body)
-        r = http_headers_add(ret, "Content-Type: application/json");
-    if (r == 0 && q->upload_size)
-        r = http_headers_add(ret, "Content-Type: application/octet-stream");
-    if (r == 0 && q->idempotency)
-        r = http_headers_add(ret, "Idempotency-Key: %s", q->idempotency);
-    if (r == 0 && q->from)
-        r = http_headers_add(ret, "Range: bytes=%" PRIu64 "-", q->from);
-    if (r == 0 && q->last_event)
-        r = http_headers_add(ret, "Last-Event-ID: %s", q->last_event);
-    return r == 0 ? http_headers_add(ret, "Expect:") : r;
-}
-
-static void attempt_set_up(struct attempt *t, const struct api *a)
+static int attempt_add_headers(struct attempt *t, const struct api *a)
 {
     const struct api_request *q = t->request;
+    int r = http_headers_add(&t->headers, "Accept: %s", q->accept ? q->accept : "application/json");
+    if (r == 0 && a->key)
+        r = http_headers_add(&t->headers, "Authorization: Bearer %s", a->key);
+    if (r == 0 && q->body)
+        r = http_headers_add(&t->headers, "Content-Type: application/json");
+    if (r == 0 && q->upload_size)
+        r = http_headers_add(&t->headers, "Content-Type: application/octet-stream");
+    if (r == 0 && q->idempotency)
+        r = http_headers_add(&t->headers, "Idempotency-Key: %s", q->idempotency);
+    if (r == 0 && q->from)
+        r = http_headers_add(&t->headers, "Range: bytes=%" PRIu64 "-", q->from);
+    if (r == 0 && q->last_event)
+        r = http_headers_add(&t->headers, "Last-Event-ID: %s", q->last_event);
+    return r == 0 ? http_headers_add(&t->headers, "Expect:") : r;
+}
+
+static int attempt_open(struct attempt *t, const struct api *a)
+{
+    const struct api_request *q = t->request;
+    t->url = str_printf("%s%s", a->base, q->path);
+    if (!t->url || attempt_add_headers(t, a) < 0 ||
+        !(t->easy = http_easy_new(t->url, t->headers, t->why)) || !(t->multi = curl_multi_init()))
+        return -ENOMEM;
     CURL *e = t->easy;
     curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, attempt_take);
@@ -151,109 +161,104 @@ static void attempt_set_up(struct attempt *t, const struct api *a)
         curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(q->body));
         curl_easy_setopt(e, CURLOPT_POSTFIELDS, q->body);
     }
+    return curl_multi_add_handle(t->multi, e) == CURLM_OK ? 0 : -ENOMEM;
 }
 
-/* Until the transfer has ended: 0 with libcurl's code; -ECANCELED. */
-static int attempt_drive(struct attempt *t, CURLM *multi, CURLcode *ret)
+static void attempt_close(struct attempt *t)
+{
+    if (t->multi && t->easy)
+        curl_multi_remove_handle(t->multi, t->easy);
+    curl_multi_cleanup(t->multi);
+    curl_easy_cleanup(t->easy);
+    curl_slist_free_all(t->headers);
+    buf_free(&t->problem);
+    free(t->url);
+}
+
+/* Until the transfer has ended: 0, or -ECANCELED. */
+static int attempt_drive(struct attempt *t)
 {
     struct curl_waitfd wait = {.fd = interrupt_descriptor(), .events = CURL_WAIT_POLLIN};
+    curl_off_t retry_after = 0;
     int running = 1, left;
     t->heard = clock_now();
     while (running) {
-        if (curl_multi_perform(multi, &running) != CURLM_OK ||
-            (running && curl_multi_poll(multi, &wait, wait.fd >= 0, 1000, NULL) != CURLM_OK))
+        if (curl_multi_perform(t->multi, &running) != CURLM_OK ||
+            (running && curl_multi_poll(t->multi, &wait, wait.fd >= 0, 1000, NULL) != CURLM_OK))
             return -ENOMEM;
         if (interrupt_signal())
             return -ECANCELED;
-        if (running && !t->request->upload_size && clock_now() - t->heard > SILENCE) {
-            *ret = CURLE_OPERATION_TIMEDOUT;
-            return 0;
-        }
+        if (running && !t->request->upload_size && clock_now() - t->heard > SILENCE)
+            break;
     }
-    CURLMsg *m = curl_multi_info_read(multi, &left);
-    *ret = m ? m->data.result : CURLE_FAILED_INIT;
+    CURLMsg *m = running ? NULL : curl_multi_info_read(t->multi, &left);
+    t->code = m ? m->data.result : CURLE_OPERATION_TIMEDOUT;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &t->status);
+    curl_easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &retry_after);
+    t->retry_after_s = (long)retry_after;
     return 0;
 }
 
 /* The error of a status: the problem's detail. */
-static int attempt_problem(struct attempt *t, const struct api *a, long status, struct error *err)
+static int attempt_problem(const struct attempt *t, const struct api *a, struct error *err)
 {
-    int code = status == 404                    ? ENOENT
-               : status == 401 || status == 403 ? EACCES
-               : status == 409                  ? EBUSY
-               : status == 416                  ? ERANGE
-               : status == 400 || status == 422 ? EINVAL
-                                                : EPROTO;
+    int code = t->status == 404                       ? ENOENT
+               : t->status == 401 || t->status == 403 ? EACCES
+               : t->status == 409                     ? EBUSY
+               : t->status == 416                     ? ERANGE
+               : t->status == 400 || t->status == 422 ? EINVAL
+                                                      : EPROTO;
+    bool again = t->status == 429 || t->status == 502 || t->status == 503 || t->status == 504;
     _cleanup_json_ json_t *problem =
         json_loadb((const char *)t->problem.data, t->problem.len, 0, NULL);
     const char *detail = json_get_string(problem, "detail");
     if (!detail)
-        detail = json_get_string(problem, "title");
-    if (status == 401)
-        return error_set(err, code, "%s refused the key: %s; see --key", a->name,
-                         detail ? detail : "no reason given");
-    if (!detail)
-        return error_set(err, code, "%s answered with status %ld: is it a hutch server?", a->name,
-                         status);
-    return error_set(err, code, "%s", detail);
+        error_set(err, code, "%s answered with status %ld: is it a hutch server?", a->name,
+                  t->status);
+    else if (t->status == 401)
+        error_set(err, code, "%s refused the key: %s; see --key", a->name, detail);
+    else
+        error_set(err, code, "%s", detail);
+    return again ? -EAGAIN : -code;
+}
+
+/* The error of a transfer that broke, or did not begin. */
+static int attempt_broken(const struct attempt *t, const struct api *a, struct error *err)
+{
+    long code = 0;
+    const char *why = t->why[0] ? t->why : curl_easy_strerror(t->code);
+    curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &code);
+    if (t->code == CURLE_COULDNT_CONNECT && code)
+        why = strerror((int)code);
+    error_set(err, EIO, t->status ? "the connection to %s broke: %s" : "cannot reach %s: %s",
+              a->name, why);
+    bool hopeless = t->code == CURLE_PEER_FAILED_VERIFICATION ||
+                    t->code == CURLE_SSL_CACERT_BADFILE || t->code == CURLE_URL_MALFORMAT;
+    return hopeless ? -EIO : -EAGAIN;
 }
 
 /* One attempt: 0, an error of api_call, or -EAGAIN: it can be repeated. */
-static int attempt_run(struct api *a, const struct api_request *q, long *ret_status,
-                       struct attempt *t, struct error *err)
+static int attempt_run(struct attempt *t, struct api *a, struct error *err)
 {
-    char why[CURL_ERROR_SIZE];
-    struct curl_slist *headers = NULL;
+    const struct api_sink *sink = &t->request->sink;
     struct sigpipe before;
-    CURLcode code = CURLE_FAILED_INIT;
-    curl_off_t retry_after = 0;
-    long status = 0, os_errno = 0;
-    _cleanup_free_ char *url = str_printf("%s%s", a->base, q->path);
-    int r = url ? attempt_headers(a, q, &headers) : -ENOMEM;
-    t->easy = r == 0 ? http_easy_new(url, headers, why) : NULL;
-    CURLM *multi = t->easy ? curl_multi_init() : NULL;
-    if (multi)
-        attempt_set_up(t, a);
     sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
-    if (!multi || curl_multi_add_handle(multi, t->easy) != CURLM_OK)
-        r = -ENOMEM;
-    else if (!(r = q->sink.begin ? q->sink.begin(q->sink.data) : 0))
-        r = attempt_drive(t, multi, &code);
-    if (r == 0) {
-        curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-        curl_easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &retry_after);
-        curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os_errno);
-    }
-    const char *text = why[0] ? why : curl_easy_strerror(code);
-    if (code == CURLE_COULDNT_CONNECT && os_errno)
-        text = strerror((int)os_errno);
-    if (r == -ECANCELED)
-        error_set(err, ECANCELED, "interrupted");
-    else if (r < 0)
-        error_set(err, -r, "no memory");
+    int r = attempt_open(t, a);
+    if (r < 0)
+        error_set(err, ENOMEM, "no memory");
+    else if ((r = sink->begin ? sink->begin(sink->data) : 0) < 0)
+        error_set(err, EIO, "the connection to %s broke in the middle of the answer", a->name);
+    else if ((r = attempt_drive(t)) < 0)
+        error_set(err, -r, r == -ECANCELED ? "interrupted" : "no memory");
     else if (t->failed)
         r = t->failed;
-    else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
-             code == CURLE_URL_MALFORMAT)
-        r = error_set(err, EIO, "cannot reach %s: %s", a->name, text);
-    else if (code != CURLE_OK && status < 400) {
-        error_set(err, EIO, status ? "the connection to %s broke: %s" : "cannot reach %s: %s",
-                  a->name, text);
-        r = -EAGAIN;
-    } else if (status >= 400) {
-        r = attempt_problem(t, a, status, err);
-        t->retry_after_s = (long)retry_after;
-        if (status == 429 || status == 502 || status == 503 || status == 504)
-            r = -EAGAIN;
-    }
-    if (multi)
-        curl_multi_remove_handle(multi, t->easy);
-    curl_multi_cleanup(multi);
-    curl_easy_cleanup(t->easy);
-    curl_slist_free_all(headers);
+    else if (t->status >= 400)
+        r = attempt_problem(t, a, err);
+    else if (t->code != CURLE_OK)
+        r = attempt_broken(t, a, err);
+    a->reached |= t->status > 0;
+    attempt_close(t);
     sigpipe_restore(&before);
-    a->reached |= status > 0;
-    *ret_status = status;
     return r;
 }
 
@@ -263,14 +268,12 @@ int api_call(struct api *a, const struct api_request *q, long *ret_status, struc
     for (unsigned n = 0;; n++) {
         struct attempt t = {.request = q, .problem = BUF_INIT(PROBLEM_MAX)};
         struct error failure = {0};
-        long status = 0;
-        int r = attempt_run(a, q, &status, &t, &failure);
-        buf_free(&t.problem);
-        if (r >= 0) {
-            *ret_status = status;
+        int r = attempt_run(&t, a, &failure);
+        if (r == 0) {
+            *ret_status = t.status;
             return 0;
         }
-        if (status > 0 && status < 400) { /* it was an answer that broke off */
+        if (t.status > 0 && t.status < 400) { /* it was an answer that broke off */
             began = clock_now();
             n = 0;
         }
@@ -279,10 +282,11 @@ int api_call(struct api *a, const struct api_request *q, long *ret_status, struc
         if (t.retry_after_s * 1000 > wait_ms)
             wait_ms = t.retry_after_s * 1000;
         int64_t patience = a->reached ? PATIENCE_REACHED : PATIENCE_FIRST;
-        if (r != -EAGAIN || q->once || clock_now() + wait_ms * NS_PER_MS > began + patience) {
-            if (r == -EAGAIN && !a->reached)
-                return error_set(err, EIO, "%s; is 'hutch serve' running there? (--server)",
-                                 failure.text);
+        bool late = clock_now() + wait_ms * NS_PER_MS > began + patience;
+        if (r == -EAGAIN && late && !a->reached)
+            return error_set(err, EIO, "%s; is 'hutch serve' running there? (--server)",
+                             failure.text);
+        if (r != -EAGAIN || q->once || late) {
             if (err)
                 *err = failure;
             return r == -EAGAIN ? -EIO : r;

@@ -129,10 +129,10 @@ static void status_print_all(const json_t *job)
         printf("%-9s $%.4f\n", "cost", json_number_value(json_object_get(job, "cost")));
     json_array_foreach(json_object_get(job, "plan"), i, item)
     {
-        char text[1024];
-        const char *step = json_get_string(item, "step");
-        printf("%-9s [%s] %s\n", i ? "" : "plan", json_get_string_or(item, "status", ""),
-               say_clean(step ? step : json_get_string_or(item, "text", ""), text, sizeof text));
+        char text[1024], state[32];
+        printf("%-9s %-7s %s\n", i ? "" : "plan",
+               say_clean(json_get_string_or(item, "state", ""), state, sizeof state),
+               say_clean(json_get_string_or(item, "text", ""), text, sizeof text));
     }
 }
 

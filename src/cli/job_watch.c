@@ -63,15 +63,15 @@ static void watch_say_plan(const json_t *items)
 {
     size_t i, done = 0;
     json_t *item;
-    const char *now = "";
+    char text[LINE_MAX_BYTES] = "";
     json_array_foreach(items, i, item)
     {
-        const char *status = json_get_string_or(item, "status", "");
-        done += strcmp(status, "completed") == 0 || strcmp(status, "done") == 0;
-        if (strcmp(status, "in_progress") == 0)
-            now = json_get_string_or(item, "step", json_get_string_or(item, "text", ""));
+        const char *state = json_get_string_or(item, "state", "");
+        done += strcmp(state, "done") == 0;
+        if (strcmp(state, "active") == 0)
+            say_clean(json_get_string_or(item, "text", ""), text, sizeof text);
     }
-    say("plan: %zu of %zu done%s%s", done, json_array_size(items), *now ? "; " : "", now);
+    say("plan: %zu of %zu done%s%s", done, json_array_size(items), *text ? "; " : "", text);
 }
 
 static int watch_show(void *data, const json_t *event)
@@ -123,7 +123,7 @@ int job_watch(struct api *a, const char *id, bool progress, bool quiet_output, j
     if (r == 0)
         r = job_get(a, id, &job, err);
     w.steps = (unsigned)json_get_integer(job, "steps_total");
-    if (r == 0 && json_is_null(json_object_get(job, "finished_at"))) {
+    if (r == 0 && (progress || json_is_null(json_object_get(job, "finished_at")))) {
         json_decref(job);
         job = NULL;
         r = api_follow(a, path, progress ? watch_show : watch_nothing, &w, err);

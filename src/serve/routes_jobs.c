@@ -244,7 +244,9 @@ struct job_feed {
     char *user; /* NULL: any */
     char id[JOB_ID_LEN + 1];
     uint64_t after; /* the last event that was appended */
+    /* Of one call: */
     struct buf *out;
+    unsigned appended;
     bool full;
 };
 
@@ -264,6 +266,7 @@ static void job_feed_append(void *data, uint64_t seq, const char *type, const ch
     size_t before = f->out->len;
     if (sse_append(f->out, seq, type, text, n) == 0) {
         f->after = seq;
+        f->appended++;
         return;
     }
     f->out->len = before;
@@ -274,19 +277,19 @@ static void job_feed_append(void *data, uint64_t seq, const char *type, const ch
 static int job_feed_more(void *data, struct buf *out)
 {
     struct job_feed *f = data;
-    uint64_t before = f->after;
     bool ended = false;
     f->out = out;
+    f->appended = 0;
     f->full = false;
     int r = jobs_events(f->jobs, f->user, f->id, f->after, FEED_EVENTS, job_feed_append, f, &ended,
                         NULL);
     if (r < 0)
         return r;
-    if (f->full && f->after == before)
+    if (f->full && f->appended == 0)
         return -EMSGSIZE; /* an event that never fits; the store has none so long */
-    if (f->full)
+    if (f->full || (f->appended == FEED_EVENTS && !ended))
         return 1;
-    return ended ? -ENODATA : f->after > before;
+    return ended ? -ENODATA : 0;
 }
 
 struct event_page {
