@@ -41,6 +41,8 @@ static const struct known_header {
     {"last-event-id:", CUSTOM, true},
     {"mcp-session-id:", CUSTOM, true},
     {"mcp-protocol-version:", CUSTOM, true},
+    {"mcp-method:", CUSTOM, true},
+    {"mcp-name:", CUSTOM, true},
     {"transfer-encoding :", CUSTOM, false},
 };
 _Static_assert(ARRAY_SIZE(HEADERS) <= HEADERS_MAX, "struct request has no room for all headers");

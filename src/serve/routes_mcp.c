@@ -323,8 +323,9 @@ static void mcp_post_answer(struct mcp_post *p)
         return;
     if (p->begins && !json_object_get(p->answer, "error"))
         respond_header(p->request, "Mcp-Session-Id", p->session);
+    int status = mcp_answer_status(p);
     if (p->answer)
-        respond_json(p->request, mcp_answer_status(p), TAKE_PTR(p->answer));
+        respond_json(p->request, status, TAKE_PTR(p->answer));
     else
         respond_empty(p->request, 202);
 }

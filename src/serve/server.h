@@ -29,7 +29,7 @@
 #define CONNECTIONS_MAX    16384u
 #define SCRATCH_SIZE       (80u << 10)
 #define QUERY_MAX          32u
-#define HEADERS_MAX        20u
+#define HEADERS_MAX        24u
 #define REQUEST_ID_MAX     64u
 
 /* A connection; several requests follow each other on it, or run at once (HTTP/2). */

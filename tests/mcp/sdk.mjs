@@ -1,5 +1,5 @@
 // The official TypeScript SDK as a client of a stdio server: sdk.mjs GENERATION SCENARIO JSON COMMAND [ARG...]
-// prints one JSON object. Generation 1 is @modelcontextprotocol/sdk, which begins with `initialize`; generation 2 is
+// prints one JSON object. COMMAND may be the URL of a server instead, with the key in HUTCH_API_KEY. Generation 1 is @modelcontextprotocol/sdk, which begins with `initialize`; generation 2 is
 // @modelcontextprotocol/client, told to use the stateless revision. Both check what they are sent against their own schemas,
 // and structured content against the tools' output schemas.
 const [generation, scenario, json, command, ...args] = process.argv.slice(2);
@@ -7,14 +7,22 @@ const given = JSON.parse(json);
 
 async function open() {
   const info = { name: 'hutch-test', version: '1' };
+  const http = /^https?:/.test(command) && [
+    new URL(command),
+    { requestInit: { headers: { Authorization: `Bearer ${process.env.HUTCH_API_KEY}` } } },
+  ];
   if (generation === '1') {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
     const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
-    return [new Client(info), new StdioClientTransport({ command, args })];
+    const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+    return [new Client(info), http ? new StreamableHTTPClientTransport(...http) : new StdioClientTransport({ command, args })];
   }
-  const { Client } = await import('@modelcontextprotocol/client');
+  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
   const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
-  return [new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } }), new StdioClientTransport({ command, args })];
+  return [
+    new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } }),
+    http ? new StreamableHTTPClientTransport(...http) : new StdioClientTransport({ command, args }),
+  ];
 }
 
 const [client, transport] = await open();
