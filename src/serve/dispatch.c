@@ -1,6 +1,5 @@
 /* From the head of a request to its route's function, and what is checked on the way. */
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,18 +145,14 @@ static bool dispatch_find(struct request *q)
 
 /* --- checks of the head --- */
 
-static void request_set_id(struct request *q)
+/* A plain one of the client replaces ours. */
+static void request_take_id(struct request *q)
 {
     static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     const char *given = request_header(q, "x-request-id");
     size_t n = given ? strlen(given) : 0;
-    uint8_t random[8];
-    if (n > 0 && n <= REQUEST_ID_MAX && strspn(given, PLAIN) == n) {
-        memcpy(q->id, given, n);
-        return;
-    }
-    randombytes_buf(random, sizeof random);
-    sodium_bin2hex(q->id, sizeof q->id, random, sizeof random);
+    if (n > 0 && n <= REQUEST_ID_MAX && strspn(given, PLAIN) == n)
+        memcpy(q->id, given, n + 1);
 }
 
 static bool dispatch_refuse(struct request *q, int status, const char *type, const char *detail)
@@ -274,7 +269,7 @@ static bool dispatch_check_query(struct request *q)
 
 bool dispatch_begin(struct request *q)
 {
-    request_set_id(q);
+    request_take_id(q);
     if (q->serve->stopping && !q->local)
         return dispatch_refuse(q, 503, "stopping", "the server is shutting down");
     return dispatch_check_length(q) && dispatch_check_host(q) && !dispatch_answer_preflight(q) &&

@@ -22,13 +22,14 @@
 #include "server.h"
 #include "banned.h"
 
-#define BODY_SECONDS   20          /* without a byte of the body */
-#define BODY_RATE      2048        /* bytes per second at least, after BODY_SECONDS */
-#define WRITE_SECONDS  60          /* without the client reading a byte */
-#define EARLY_BODY_MAX (64u << 10) /* read before it is known who the client is */
-#define ANSWER_CHUNK   (64u << 10)
-#define H2_CHUNK       (16u << 10)
-#define CHUNK_HEAD     10 /* bytes of a chunk's size */
+#define BODY_SECONDS    20          /* without a byte of the body */
+#define BODY_RATE       2048        /* bytes per second at least, after BODY_SECONDS */
+#define WRITE_SECONDS   60          /* without the client reading a byte */
+#define EARLY_BODY_MAX  (64u << 10) /* read before it is known who the client is */
+#define EARLY_BYTES_MAX (64u << 20) /* of all requests together */
+#define ANSWER_CHUNK    (64u << 10)
+#define H2_CHUNK        (16u << 10)
+#define CHUNK_HEAD      10 /* bytes of a chunk's size */
 
 /* --- waking the loop --- */
 
@@ -78,6 +79,23 @@ void http_enter(struct request *q)
     s->requests++;
 }
 
+/* HTTP/2: the client may send as much again. libwebsockets 4.1 does that itself, but counts wrong when
+ * a part of the body came with the head, and then the client waits for ever. */
+static void http_allow_more(struct request *q, uint64_t n)
+{
+    if (q->h2 && q->wsi && n > 0)
+        lws_wsi_tx_credit(q->wsi, LWSTXCR_PEER_TO_US, (int)n);
+}
+
+static void http_leave_auth(struct request *q)
+{
+    if (q->phase == PHASE_AUTH) {
+        q->serve->early_bytes -= q->body_got;
+        http_allow_more(q, q->body_got);
+    }
+    q->phase = PHASE_BODY;
+}
+
 /* Takes the request off its connection. */
 static void request_leave(struct request *q)
 {
@@ -88,6 +106,7 @@ static void request_leave(struct request *q)
         q->watched = false;
         q->watch_fd = -1;
     }
+    http_leave_auth(q);
     q->wsi = NULL;
     *q->open_at = q->next_open;
     if (q->next_open)
@@ -140,10 +159,11 @@ static void request_service(struct request *q)
         if (q->ws)
             websocket_service(q);
     } else if (q->phase == PHASE_AUTH && q->authenticated) {
-        q->phase = PHASE_BODY;
+        http_leave_auth(q);
         if (q->route->flags & ROUTE_UPLOAD && !http_spool_early(q))
             return;
-        lws_rx_flow_control(q->wsi, 1);
+        if (!q->h2)
+            lws_rx_flow_control(q->wsi, 1);
         lws_set_timeout(q->wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
         request_advance(q);
     }
@@ -220,7 +240,8 @@ static int http_begin(struct serve *s, struct lws *wsi, void *user)
         return 0;
     }
     q->phase = PHASE_AUTH;
-    lws_rx_flow_control(wsi, 0);
+    if (!q->h2) /* 4.1 does not go on with a stream that was paused */
+        lws_rx_flow_control(wsi, 0);
     request_ref(q);
     if (pool_submit(s->pool, q->local, request_authenticate, q) < 0) {
         request_unref(q);
@@ -237,13 +258,17 @@ static int http_body(struct request *q, const void *data, size_t n)
     q->body_got += n;
     if (q->body_got > q->body_size)
         return -1;
+    if (q->phase != PHASE_AUTH)
+        http_allow_more(q, n);
     if (seconds > BODY_SECONDS && q->body_got / (uint64_t)seconds < BODY_RATE) {
         q->close_after = true;
         respond_problem(q, 408, "timeout", "the body arrives too slowly");
         return 0;
     }
     lws_set_timeout(q->wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
-    /* An upload stays in memory until its key was checked; nothing is read meanwhile. */
+    /* What comes before the key was checked stays in memory; of HTTP/2 that can be more. */
+    if (q->phase == PHASE_AUTH && (q->serve->early_bytes += n) > EARLY_BYTES_MAX)
+        return -1;
     if (!(q->route->flags & ROUTE_UPLOAD) || q->phase == PHASE_AUTH)
         return buf_append(&q->body, data, n) < 0 ? -1 : 0;
     int r = io_write_all(q->upload, data, n);

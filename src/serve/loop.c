@@ -150,9 +150,9 @@ static void conn_ended(struct serve *s, struct loop_source *source)
 
 /* --- listening --- */
 
-/* "HOST:PORT", "[::1]:PORT". The parts are new strings in `text`. */
-static int listen_parse(const char *text, char *host, size_t size, const char **ret_port,
-                        struct error *err)
+/* "HOST:PORT", "[::1]:PORT". */
+int listen_parse(const char *text, char *host, size_t size, const char **ret_port,
+                 struct error *err)
 {
     const char *colon = strrchr(text, ':'), *end = colon;
     bool bracket = text[0] == '[' && colon && colon > text && colon[-1] == ']';
@@ -162,6 +162,9 @@ static int listen_parse(const char *text, char *host, size_t size, const char **
     size_t n = colon ? (size_t)(end - start) : 0;
     if (!colon || n >= size || (!bracket && memchr(start, ':', n)))
         return error_set(err, EINVAL, "'%s' is not HOST:PORT or [IPV6]:PORT", text);
+    size_t digits = strspn(colon + 1, "0123456789");
+    if (digits == 0 || digits > 5 || colon[1 + digits] || strtoul(colon + 1, NULL, 10) > 65535)
+        return error_set(err, EINVAL, "cannot listen on %s: the port must be 0 to 65535", text);
     memcpy(host, start, n);
     host[n] = 0;
     *ret_port = colon + 1;

@@ -1,5 +1,6 @@
 /* A request: its life, and what the routes' functions read of it. */
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -23,6 +24,9 @@ struct request *request_new(struct serve *s, const struct conn *c)
     q->out = BUF_INIT(UNSENT_MAX + MESSAGE_MAX);
     q->upload = q->file = q->cancel = -1;
     q->began = clock_now();
+    uint8_t random[8];
+    randombytes_buf(random, sizeof random);
+    sodium_bin2hex(q->id, sizeof q->id, random, sizeof random);
     pthread_mutex_init(&q->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

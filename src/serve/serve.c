@@ -74,7 +74,11 @@ static void serve_set_url(struct serve *s)
 static int serve_open(struct serve *s, const char *admin_key, char **ret_key, struct error *err)
 {
     const struct serve_options *o = s->options;
-    int r = dispatch_new(&s->dispatch, err);
+    char host[256];
+    const char *port;
+    int r = listen_parse(o->listen, host, sizeof host, &port, err);
+    if (r == 0)
+        r = dispatch_new(&s->dispatch, err);
     if (r < 0)
         return r;
     s->pool = pool_new();

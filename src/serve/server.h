@@ -159,6 +159,7 @@ struct serve {
     bool tls, stopping;
     int64_t stop_at;
     unsigned connections, requests; /* open now; the loop's */
+    size_t early_bytes;             /* of bodies whose keys are being checked; the loop's */
     uint8_t *scratch;
 
     pthread_mutex_t lock; /* of the list */
@@ -174,6 +175,8 @@ struct serve {
 int loop_open(struct serve *s, struct error *err);
 void loop_run(struct serve *s); /* until the server has stopped */
 void loop_close(struct serve *s);
+int listen_parse(const char *text, char *host, size_t size, const char **ret_port,
+                 struct error *err);
 void loop_conn_free(struct serve *s, struct lws *wsi);
 int loop_source_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                          size_t n);
