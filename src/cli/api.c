@@ -216,7 +216,8 @@ static int attempt_problem(const struct attempt *t, const struct api *a, struct 
         error_set(err, code, "%s answered with status %ld: is it a hutch server?", a->name,
                   t->status);
     else if (t->status == 401)
-        error_set(err, code, "%s refused the key: %s; see --key", a->name, detail);
+        error_set(err, code, "%s %s; set HUTCH_API_KEY, or give --key FILE", a->name,
+                  a->key ? "refused the key" : "needs a key");
     else
         error_set(err, code, "%s", detail);
     return again ? -EAGAIN : -code;

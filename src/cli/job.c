@@ -309,7 +309,7 @@ static int job_act(const struct command *self, int argc, char **argv, const char
             printf("%s\n", job ? job : id);
             continue;
         }
-        say("%s: %s", id, json_get_string_or(one, "error", "no reason given"));
+        say("%s", json_get_string_or(one, "error", "the server gave no reason"));
         status = EXIT_HUTCH;
     }
     return status;
