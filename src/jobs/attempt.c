@@ -223,6 +223,32 @@ static int step_set_checkpoint(struct db *db, struct job_row *row, const char *u
     return job_set_checkpoint(db, row, upload, err);
 }
 
+/* "log" of /step and /finish: {"offset", "text"}. */
+static int attempt_add_log(struct db *db, struct attempt_change *c, struct job_row *row,
+                           struct error *err)
+{
+    const json_t *log = json_object_get(c->body, "log"), *text = json_object_get(log, "text");
+    json_int_t offset = json_get_integer(log, "offset");
+    if (!json_is_string(text))
+        return 0;
+    if (offset < 0 || offset > INT64_MAX / 2)
+        return error_set(err, EINVAL, "log.offset is out of range");
+    return files_add_log(db, c->base.jobs, row, json_string_value(text), json_string_length(text),
+                         (uint64_t)offset, err);
+}
+
+/* Before the change, for attempt_add_log. */
+static int attempt_make_folder(struct jobs *j, const struct attempt_change *c, struct error *err)
+{
+    _cleanup_free_ char *path =
+        job_id_is_valid(c->lease->job) ? job_path(c->lease->job, "agent.log") : NULL;
+    if (!path || !json_is_object(json_object_get(c->body, "log")))
+        return 0;
+    if (jobs_lease_check(j, c->lease, NULL, NULL, NULL) < 0)
+        return 0; /* the change says why */
+    return folder_make_parents(j->folder, path, err);
+}
+
 static int step_run(struct db *db, struct job_change *change, struct error *err)
 {
     struct attempt_change *c = (struct attempt_change *)change;
@@ -240,6 +266,8 @@ static int step_run(struct db *db, struct job_change *change, struct error *err)
         r = step_set_checkpoint(db, &row, checkpoint, err);
     if (r == 0)
         r = attempt_add_events(db, c, &row, err);
+    if (r == 0)
+        r = attempt_add_log(db, c, &row, err);
     return r < 0 ? r : job_save(db, change, &row, err);
 }
 
@@ -254,7 +282,8 @@ int jobs_lease_step(struct jobs *j, const struct lease *l, const json_t *body, s
 {
     _cleanup_(attempt_free) struct attempt_change c = {.base = JOB_CHANGE(step_run), .lease = l};
     attempt_read_body(&c, body);
-    return attempt_commit(j, &c, err);
+    int r = attempt_make_folder(j, &c, err);
+    return r < 0 ? r : attempt_commit(j, &c, err);
 }
 
 /* --- the end of an attempt --- */
@@ -266,6 +295,8 @@ static int finish_store(struct db *db, struct attempt_change *c, struct job_row 
     const json_t *cost = json_object_get(c->body, "cost");
     const json_t *steps = json_object_get(c->body, "steps");
     int r = attempt_add_events(db, c, row, err);
+    if (r == 0)
+        r = attempt_add_log(db, c, row, err);
     for (size_t i = 0; i < json_array_size(steps) && r == 0; i++)
         r = step_add(db, row, json_array_get(steps, i), err);
     for (size_t i = 0; i < ARRAY_SIZE(MEMBERS) && r == 0; i++)
@@ -340,8 +371,10 @@ int jobs_lease_finish(struct jobs *j, const struct lease *l, const json_t *body,
 {
     _cleanup_(attempt_free) struct attempt_change c = {.base = JOB_CHANGE(finish_run), .lease = l};
     attempt_read_body(&c, body);
-    int r = files_sync_log(j, l->job, err);
-    return r < 0 ? r : attempt_commit(j, &c, err);
+    int r = attempt_make_folder(j, &c, err);
+    if (r == 0)
+        r = attempt_commit(j, &c, err);
+    return r < 0 ? r : files_sync_log(j, l->job, err);
 }
 
 static int resume_run(struct db *db, struct job_change *change, struct error *err)

@@ -21,6 +21,7 @@
 #define PATH_DEPTH_MAX 32
 #define NAME_BYTES_MAX 255
 #define FILES_MAX      10000 /* of a job */
+#define LOG_NAME       "agent.log"
 #define LOG_PIECE_MAX  (4u << 20)
 
 /* --- uploads --- */
@@ -159,6 +160,39 @@ static int file_find(struct db *db, const char *user, const char *id, const char
     return r < 0 ? r : 0;
 }
 
+/* memory.json of a job of steps is made of their results. -ENOENT without a text: there is none. */
+static int memory_make(struct jobs *j, const char *user, const char *id, int *ret_fd,
+                       uint64_t *ret_size, struct error *err)
+{
+    _cleanup_json_ json_t *job = NULL, *actions = json_array();
+    size_t i;
+    json_t *result;
+    int r = jobs_get(j, user, id, &job, err);
+    if (r < 0)
+        return r;
+    const json_t *steps = json_object_get(json_object_get(job, "spec"), "steps");
+    if (strcmp(json_get_string_or(job, "kind", ""), "steps") != 0)
+        return -ENOENT;
+    json_array_foreach(json_object_get(job, "result"), i, result)
+    {
+        json_t *step = json_array_get(steps, i);
+        json_array_append_new(actions,
+                              json_pack("{s:O?, s:O?, s:O}", "tool", json_object_get(step, "tool"),
+                                        "input", step, "result", result));
+    }
+    if (json_array_size(actions) == 0)
+        return -ENOENT;
+    _cleanup_json_ json_t *memory = json_pack("{s:s, s:O}", "job", id, "actions", actions);
+    char *text = memory ? json_dumps(memory, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *owned = text;
+    int fd = text ? io_memory_file(text, strlen(text)) : -ENOMEM;
+    if (fd < 0)
+        return error_errno(err, -fd, "cannot make memory.json of job %s", id);
+    *ret_fd = fd;
+    *ret_size = strlen(text);
+    return 0;
+}
+
 int jobs_file_open(struct jobs *j, const char *user, const char *id, const char *path, int *ret_fd,
                    uint64_t *ret_size, struct error *err)
 {
@@ -170,6 +204,8 @@ int jobs_file_open(struct jobs *j, const char *user, const char *id, const char 
     struct db *db = store_reader(j->store, false, err);
     int r = db ? file_find(db, user, id, path, err) : -EIO;
     store_reader_done(j->store, db);
+    if (r == -ENOENT && strcmp(path, "memory.json") == 0 && !(err && err->text[0]))
+        return memory_make(j, user, id, ret_fd, ret_size, err);
     if (r < 0)
         return r;
     if (!(full = job_path(id, path)))
@@ -318,30 +354,35 @@ static int checkpoint_run(struct db *db, struct job_change *change, struct error
     return n < 0 ? (int)n : job_save(db, change, &row, err);
 }
 
-static int log_run(struct db *db, struct job_change *change, struct error *err)
+int files_add_log(struct db *db, struct jobs *j, struct job_row *row, const void *text, size_t n,
+                  uint64_t offset, struct error *err)
 {
-    struct file_change *c = (struct file_change *)change;
+    _cleanup_free_ char *to = job_path(row->id, LOG_NAME);
     _cleanup_fd_ int fd = -1;
-    struct job_row row;
     struct stat st = {0};
-    int r = job_fetch_leased(db, c->lease, &row, err);
-    if (r < 0)
-        return r;
-    r = folder_open_file(c->base.jobs->folder, c->to, O_RDWR | O_CREAT, &fd);
+    int r = to ? folder_open_file(j->folder, to, O_RDWR | O_CREAT, &fd) : -ENOMEM;
     if (r == 0 && fstat(fd, &st) < 0)
         r = -errno;
     if (r < 0)
-        return error_errno(err, -r, "cannot open %s", c->to);
-    uint64_t size = (uint64_t)st.st_size, end = c->offset + c->text.len;
-    if (c->offset > size)
+        return error_errno(err, -r, "cannot open agent.log of job %s", row->id);
+    uint64_t size = (uint64_t)st.st_size, end = offset + n;
+    if (offset > size)
         return error_set(err, EINVAL, "agent.log ends at %llu, before offset %llu",
-                         (unsigned long long)size, (unsigned long long)c->offset);
-    r = file_count(db, &row, c->name, (int64_t)(end > size ? end : size), err);
-    if (r == 0)
-        r = job_save(db, change, &row, err);
-    if (r == 0 && end > size && (r = io_write_at(fd, c->text.data, c->text.len, c->offset)) < 0)
-        return error_errno(err, -r, "cannot write to %s", c->to);
+                         (unsigned long long)size, (unsigned long long)offset);
+    r = file_count(db, row, LOG_NAME, (int64_t)(end > size ? end : size), err);
+    if (r == 0 && end > size && (r = io_write_at(fd, text, n, offset)) < 0)
+        return error_errno(err, -r, "cannot write to %s", to);
     return r;
+}
+
+static int log_run(struct db *db, struct job_change *change, struct error *err)
+{
+    struct file_change *c = (struct file_change *)change;
+    struct job_row row;
+    int r = job_fetch_leased(db, c->lease, &row, err);
+    if (r == 0)
+        r = files_add_log(db, c->base.jobs, &row, c->text.data, c->text.len, c->offset, err);
+    return r < 0 ? r : job_save(db, change, &row, err);
 }
 
 static int log_append(struct jobs *j, struct file_change *c, int fd, uint64_t offset,
@@ -499,6 +540,13 @@ int jobs_lease_open(struct jobs *j, const struct lease *l, const char *what, int
     if (r < 0)
         return r;
     r = path ? folder_open_file(j->folder, path, O_RDONLY, &fd) : 0;
+    if (r == -ENOENT && strcmp(what, "memory") == 0) {
+        uint64_t size;
+        err->text[0] = 0;
+        r = memory_make(j, NULL, row.memory_from, &fd, &size, err);
+        if (r < 0 && err->text[0])
+            return r;
+    }
     bool must = strcmp(what, "workspace") == 0 && row.workspace_upload[0];
     if (r < 0 && (r != -ENOENT || must))
         return error_errno(err, -r, "cannot open the %s of job %s", what, row.id);

@@ -261,6 +261,16 @@ static void worker_memory_run(struct request *q)
     })
 #define EVENTS_OUTPUT                                                                              \
     SCHEMA_OF({"type" : "object", "required" : ["next"], "properties" : {"next" : NUMBER}})
+#define LOG_PIECE                                                                                  \
+    {                                                                                              \
+        "type" : "object", "required" : [ "offset", "text" ], "properties":                        \
+        {                                                                                          \
+            "offset" : NUMBER, "text":                                                             \
+            {                                                                                      \
+                "type" : "string"                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
 #define STEP_INPUT                                                                                 \
     SCHEMA_OF({                                                                                    \
         "type" : "object",                                                                         \
@@ -270,6 +280,7 @@ static void worker_memory_run(struct request *q)
             "step" : NUMBER,                                                                       \
             "result" : {"type" : "object"},                                                        \
             "checkpoint" : {"type" : [ "string", "null" ]},                                        \
+            "log" : LOG_PIECE,                                                                     \
             "first" : NUMBER,                                                                      \
             "events" : EVENT_LIST                                                                  \
         }                                                                                          \
@@ -284,6 +295,8 @@ static void worker_memory_run(struct request *q)
             "exit_reason" : {"type" : [ "string", "null" ], "maxLength" : 40},                     \
             "error" : {"type" : [ "string", "null" ]},                                             \
             "retry" : {"type" : "boolean"},                                                        \
+            "release" : {"type" : "boolean"},                                                      \
+            "log" : LOG_PIECE,                                                                     \
             "usage" : {"type" : [ "object", "null" ]},                                             \
             "cost" : {"type" : [ "number", "null" ]},                                              \
             "plan" : {"type" : [ "array", "null" ]},                                               \

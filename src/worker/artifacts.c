@@ -180,7 +180,7 @@ int job_send_files(struct job *j, struct box *b, struct tool_session *tools, str
     const json_t *globs = json_object_get(j->lease.spec, "artifacts"),
                  *workspace = json_object_get(j->lease.spec, "workspace");
     struct box_changes changes = {0};
-    int r = box_changes(b, &changes, err);
+    int r = workspace_is_untouched(j, tools) ? 0 : box_changes(b, &changes, err);
     bool changed = r == 0 && changes.count > 0;
     box_changes_free(&changes);
     if (changed)

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "box_files.h"
 #include "io.h"
 #include "job_files.h"
@@ -93,7 +94,20 @@ static int checkpoint_join(const struct buf *front, int tar, int *ret_fd, uint64
     return r;
 }
 
-int checkpoint_save(struct job *j, struct box *b, char **ret_upload, struct error *err)
+static void name_count(void *data, const char *name)
+{
+    *(size_t *)data += 1;
+}
+
+bool workspace_is_untouched(struct job *j, struct tool_session *tools)
+{
+    size_t names = 0;
+    return !json_is_object(json_object_get(j->lease.spec, "workspace")) &&
+           guestfile_list(tools, "/workspace", name_count, &names, NULL) == 0 && names == 0;
+}
+
+int checkpoint_save(struct job *j, struct box *b, struct tool_session *tools, char **ret_upload,
+                    struct error *err)
 {
     _cleanup_buf_ struct buf pack = BUF_INIT(NAMES_MAX), remove = BUF_INIT(NAMES_MAX),
                              front = BUF_INIT(NAMES_MAX + 4096);
@@ -101,7 +115,8 @@ int checkpoint_save(struct job *j, struct box *b, char **ret_upload, struct erro
     _cleanup_json_ json_t *answer = NULL;
     struct box_changes changes = {0};
     uint64_t size = 0;
-    int r = box_changes(b, &changes, err);
+    bool untouched = !j->lease.has_checkpoint && workspace_is_untouched(j, tools);
+    int r = untouched ? 0 : box_changes(b, &changes, err);
     if (r < 0)
         return r;
     if (changes.count == 0 && !j->lease.has_checkpoint) {

@@ -7,7 +7,11 @@
 /* --- checkpoints (checkpoint.c) --- */
 
 /* Sends what the box changed. ret_upload: what /step names, a new string; NULL: nothing changed. */
-int checkpoint_save(struct job *j, struct box *b, char **ret_upload, struct error *err);
+int checkpoint_save(struct job *j, struct box *b, struct tool_session *tools, char **ret_upload,
+                    struct error *err);
+
+/* Certainly nothing changed: the workspace began empty, and is. Much cheaper than box_changes(). */
+bool workspace_is_untouched(struct job *j, struct tool_session *tools);
 
 /* Brings a fresh box into the state of the job's checkpoint. */
 int checkpoint_restore(struct job *j, struct box *b, struct error *err);

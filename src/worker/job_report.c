@@ -25,7 +25,8 @@
 #define BYTES_MAX    (8u << 20) /* of them together */
 #define BATCH_MAX    500u       /* of one request */
 #define BATCH_BYTES  (1u << 20)
-#define LOG_MAX      (16u << 20) /* of one attempt */
+#define LOG_MAX      (4u << 20)   /* that waits */
+#define LOG_INLINE   (256u << 10) /* more goes by a request of its own */
 #define LOG_LINE_MAX 400u
 #define MEMORY_MAX   (16u << 20)
 
@@ -198,7 +199,7 @@ int job_report_send(struct job *j)
 static int report_send_log(struct job *j, struct error *err)
 {
     struct job_report *r = j->report;
-    if (r->log.len == 0)
+    if (r->log.len <= LOG_INLINE)
         return 0;
     _cleanup_fd_ int fd = io_memory_file(r->log.data, r->log.len);
     if (fd < 0)
@@ -208,6 +209,7 @@ static int report_send_log(struct job *j, struct error *err)
     if (e == 0) {
         r->log_sent += r->log.len;
         r->log.len = 0;
+        r->log.failed = false;
     }
     return e;
 }
@@ -225,6 +227,11 @@ int job_report_post(struct job *j, const char *path, json_t *body, struct error 
     for (bool more = true; more;) {
         uint64_t next;
         json_t *request = report_body(j, &more, &next);
+        if (!more && r->log.len)
+            json_object_set_new(request, "log",
+                                json_pack("{s:I, s:o}", "offset",
+                                          (json_int_t)(j->lease.log_size + r->log_sent), "text",
+                                          text_json(r->log.data, r->log.len)));
         if (!request || (!more && json_object_update_missing(request, body) < 0)) {
             json_decref(request);
             return error_set(err, ENOMEM, "no memory");
@@ -234,6 +241,8 @@ int job_report_post(struct job *j, const char *path, json_t *body, struct error 
             return e;
         report_confirm(r, next);
     }
+    r->log_sent += r->log.len;
+    r->log.len = 0;
     return 0;
 }
 

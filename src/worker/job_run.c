@@ -147,7 +147,6 @@ static int step_run(struct steps_run *s, const json_t *step, json_t **ret, struc
                                    text_cut_json(&result.text, EVENT_TEXT_MAX)));
     job_action(j, name, step, seconds, failed,
                result.text.len ? (const char *)result.text.data : "", result.text.len);
-    job_remember(j, name, step, *ret);
     return 0;
 }
 
@@ -203,7 +202,7 @@ static void steps_close(struct steps_run *s)
 static int steps_store(struct steps_run *s, const json_t *result, struct error *err)
 {
     _cleanup_free_ char *checkpoint = NULL;
-    int r = checkpoint_save(s->job, s->box, &checkpoint, err);
+    int r = checkpoint_save(s->job, s->box, s->tools, &checkpoint, err);
     if (r < 0)
         return r;
     return job_report_post(s->job, "step",
@@ -216,11 +215,6 @@ static void steps_run_all(struct steps_run *s, struct job_outcome *o)
 {
     struct job_lease *l = &s->job->lease;
     size_t n = json_array_size(s->steps);
-    for (size_t i = 0; i < l->steps_done && i < n; i++) {
-        const json_t *step = json_array_get(s->steps, i), *result = json_array_get(l->results, i);
-        if (result)
-            job_remember(s->job, json_get_string_or(step, "tool", ""), step, result);
-    }
     o->steps = json_array();
     for (s->step = l->steps_done; s->step < n && !o->failed; s->step++) {
         struct error err = {0};

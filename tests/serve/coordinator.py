@@ -3,6 +3,7 @@ be told to break a connection in the middle, to lose a lease, to go away and com
 import json
 import os
 import re
+import select
 import socket
 import socketserver
 import threading
@@ -88,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.problem(401, "unauthorized", "no such key")
                 return
             data = self.body()
-            status, body, kind = owner.serve(self.command, self.path, data)
+            status, body, kind = owner.serve(self.command, self.path, data, self.connection)
             if owner.breaks(self.command, self.path, None) is not None:
                 raise ConnectionError
             self.answer(status, body, kind)
@@ -184,7 +185,7 @@ class Coordinator:
 
     # --- the protocol; under the lock ---
 
-    def serve(self, method, path, data):
+    def serve(self, method, path, data, connection):
         url = urllib.parse.urlsplit(path)
         query = dict(urllib.parse.parse_qsl(url.query))
         parts = [urllib.parse.unquote(p) for p in url.path.split("/")[1:]]
@@ -193,8 +194,10 @@ class Coordinator:
         with self.changed:
             self.requests.append((method, url.path, query, body if body is not None else len(data)))
             try:
-                if parts[2] in ("lease", "renew"):
-                    return 200, getattr(self, parts[2])(body), "application/json"
+                if parts[2] == "lease":
+                    return 200, self.lease(body, connection), "application/json"
+                if parts[2] == "renew":
+                    return 200, self.renew(body), "application/json"
                 job = self.jobs[parts[3]]
                 token = int(body["token"] if body else query["token"])
                 if not self.holds(job, token):
@@ -212,9 +215,9 @@ class Coordinator:
             if job.state == "running" and time.monotonic() >= job.until:
                 job.state = "cancelled" if job.cancelled else "scheduled"
 
-    def lease(self, body):
+    def lease(self, body, connection):
         deadline = time.monotonic() + body["wait_ms"] / 1000
-        while True:
+        while not select.select([connection], [], [], 0)[0]:  # the worker has gone
             self.expire()
             found = []
             for job in self.jobs.values():
@@ -232,6 +235,7 @@ class Coordinator:
             if found or left <= 0 or not self.listener:
                 return {"jobs": found}
             self.changed.wait(min(left, 0.5))
+        raise ConnectionError
 
     def renew(self, body):
         deadline = time.monotonic() + body["wait_ms"] / 1000
@@ -255,7 +259,14 @@ class Coordinator:
                 return {"leases": states}
             self.changed.wait(min(left, 0.5))
 
+    def take_log(self, job, offset, data):
+        log = job.files.get("agent.log", b"")
+        assert offset <= len(log), "a piece of the log is missing"
+        job.files["agent.log"] = log[:offset] + data
+
     def take_events(self, job, body):
+        if "log" in body:
+            self.take_log(job, body["log"]["offset"], body["log"]["text"].encode())
         first, events = body.get("first", 0), body.get("events", [])
         assert first <= job.received, "events are missing"
         job.events += [dict(e, attempt=job.token) for e in events[job.received - first:]]
@@ -297,9 +308,7 @@ class Coordinator:
     def put_files(self, job, query, _body, data, path):
         kind, answer = query["kind"], {"id": None}
         if kind == "log":
-            offset, log = int(query.get("offset", 0)), job.files.get("agent.log", b"")
-            assert offset <= len(log), "a piece of the log is missing"
-            job.files["agent.log"] = log[:offset] + data
+            self.take_log(job, int(query.get("offset", 0)), data)
         elif kind == "checkpoint":
             answer["id"] = f"checkpoint-{len(job.uploads)}"
             job.uploads[answer["id"]] = data

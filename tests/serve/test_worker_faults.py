@@ -18,7 +18,7 @@ def test_killed_worker_repeats_only_the_step_it_was_in(coordinator, workers):
     first = workers.start()
     job = coordinator.steps(STEP_ONE, STEP_TWO, "cat counter; ls keep || true", upload=BASE,
                             spec={"workspace": {"upload": "x"}})
-    coordinator.wait(lambda: len(job.results) == 1)
+    coordinator.wait(lambda: len(job.results) == 1 and job.types("step")[-1]["step"] == 1)
     wait_until_runs(workers, "sleep 8")
     workers.kill(first)
     harness.wait_until(lambda: not is_running("sleep 8"), 20, "the box ends with its worker")

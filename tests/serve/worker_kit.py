@@ -59,7 +59,7 @@ def coordinator(box):
     yield server
     if server.listener:
         server.stop()
-    assert not server.wrong
+    assert server.wrong == []
 
 
 @pytest.fixture
