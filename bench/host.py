@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-PROGRAMS = ["hutch", "hutch-guest", "hutch-agent", "hutch-warm.so", "bench/oneshot", "bench/box_bench", "bench/tool_bench",
+PROGRAMS = ["hutch", "hutch-guest", "hutch-agent", "hutch-server", "hutch-worker", "hutch-warm.so", "bench/oneshot", "bench/box_bench", "bench/tool_bench",
             "bench/filter_dump", "bench/history_bench", "bench/gym_bench", "bench/jobs_bench"]
 ACCOUNTS = ["hutch-test", "nobody"]
 

@@ -1,7 +1,7 @@
 """What can be measured, by name; each is a function of one Context."""
 from collections import namedtuple
 
-from . import agent, gym, jobs, leftovers, library, memory, output, search, session, start, stream, tools
+from . import agent, gym, jobs, leftovers, library, memory, output, search, server, session, start, stream, tools
 
 Context = namedtuple("Context", "stage user report quick")
 
@@ -22,4 +22,5 @@ ALL = {
     "memory": memory.memory,
     "gym": gym.gym,
     "jobs": jobs.jobs,
+    "server": server.server,
 }
