@@ -107,9 +107,9 @@ static json_t *openapi_responses(const struct route *r)
         json_object_set(success, "content", content);
     json_decref(content);
     json_object_set_new(responses, status, success);
-    if (r->flags & ROUTE_SSE && strcmp(r->method, "GET") == 0)
+    if (r->flags & ROUTE_NOTHING)
         json_object_set_new(responses, "204",
-                            json_pack("{s:s}", "description", "There will be no further events."));
+                            json_pack("{s:s}", "description", "There is nothing (more)."));
     for (int i = 4; i <= 5; i++) {
         snprintf(status, sizeof status, "%dXX", i);
         json_object_set_new(responses, status,

@@ -41,6 +41,7 @@ enum route_access {
 #define ROUTE_BYTES     16u /* it answers with a file of any type (for the description) */
 #define ROUTE_AUDIT     32u /* a line in the audit log */
 #define ROUTE_ANY_BODY  64u /* the body is not JSON, in memory: request_bytes() */
+#define ROUTE_NOTHING   128u /* it may answer 204: there is nothing (for the description) */
 
 struct route {
     const char *method, *path; /* "/v1/jobs/{id}"; the last may be "{path*}": the rest, with slashes */
