@@ -2,71 +2,20 @@
 tested by being there; a parameter of a path that this file does not know fails.
 
 One user, alice, has a job, a box, a session, an upload and an environment. Nobody else gets at them."""
-import http.client
 import json
 import tarfile
-from urllib.parse import urlsplit
 
 import pytest
 
-import openapi
 from live_server import nothing_left_running, server  # noqa: F401 (fixtures)
 
+import openapi
 from hutch.client import Client, ServerError
-from hutch.client._websocket import WebSocket, WebSocketClosed
 
 TASK = "bugfix_1"
 NOBODY = (401, 429)  # wrong keys are limited by address
 FORBIDDEN = (403,)
 GONE = "00000000000000000000"
-
-
-class Answer:
-    def __init__(self, status, content_type, body):
-        self.status, self.type, self.body = status, content_type, body
-
-
-class Door:
-    """Sends requests as somebody."""
-
-    def __init__(self, url):
-        self.url, self.address = url, urlsplit(url)
-
-    def socket(self, operation, key, values):
-        """A WebSocket may be refused after its handshake, by a close code of 4000 + the status."""
-        try:
-            with WebSocket(Client(self.url, key or "").transport, operation.url(values), timeout=120) as socket:
-                socket.receive(3)
-        except ServerError as refused:
-            return Answer(refused.status, "", b"")
-        except WebSocketClosed as closed:
-            return Answer(closed.code - 4000 if closed.code and closed.code > 4000 else 101, "", b"")
-        except TimeoutError:
-            pass
-        return Answer(101, "", b"")
-
-    def send(self, operation, key, values, body=None, query=None, read=True):
-        if operation.websocket:
-            return self.socket(operation, key, values)
-        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=120)
-        headers = {"X-API-Key": key} if key is not None else {}
-        if operation.schema() is not None:
-            headers["Content-Type"] = "application/json"
-            body = json.dumps(operation.least(operation.schema()) if body is None else body).encode()
-        elif operation.body:
-            body = tar_of_nothing() if body is None else body
-        try:
-            connection.request(operation.method, operation.url(values, query), body=body, headers=headers)
-            answer = connection.getresponse()
-            kind = answer.headers.get("Content-Type", "")
-            follows = not read or kind.startswith("text/event-stream")
-            return Answer(answer.status, kind, b"" if follows else answer.read())
-        finally:
-            connection.close()
-
-
-def tar_of_nothing():
-    return bytes(10240)
 
 
 def tar_file(folder):
@@ -103,7 +52,7 @@ def party(server, tmp_path_factory):
     Party.env = alice.gym(TASK).env()
     Party.env.reset(seed=1)
     Party.upload = alice.upload(tar_file(tmp_path_factory.mktemp("upload"))).id
-    Party.session = alice.transport.json("POST", "/v1/sessions", value={"title": "alice's"})["id"]
+    Party.session = alice.transport.json("POST", "/v1/sessions", value={"title": "alice's", "model": "builtin/demo"})["id"]
     yield Party
     for close in (alice.gym(TASK).close, alice.boxes.get(Party.box).close, alice.sessions.get(Party.session).close):
         close()
@@ -151,7 +100,7 @@ def allowed(access, who):
 
 @pytest.mark.parametrize("who", ["none", "wrong", "reader", "worker"])
 def test_key_that_may_not_is_refused(party, who):
-    door = Door(party.url)
+    door = openapi.Door(party.url)
     failed = []
     for operation in party.operations:
         expected = allowed(operation.access, who)
@@ -179,7 +128,7 @@ BY_BODY = ("gym_step", "gym_fork", "gym_close", "gym_reset")
 
 def test_other_user_finds_nothing_of_alices(party):
     """Bob calls every operation with the IDs of alice's objects."""
-    door, failed, before = Door(party.url), [], alice_has(party)
+    door, failed, before = openapi.Door(party.url), [], alice_has(party)
     for operation in sorted(party.operations, key=lambda one: one.method == "DELETE"):
         values, body = values_of(operation, party), body_of(operation, party)
         answer = door.send(operation, party.keys["other"], values, body)
@@ -212,7 +161,7 @@ def test_names_of_foreign_objects_in_bodies_are_refused(party):
 
 def test_own_key_may_and_answers_are_as_described(party):
     """Alice calls what she may, destructive operations last, and every answer is held against its schema."""
-    door, failed, called = Door(party.url), [], 0
+    door, failed, called = openapi.Door(party.url), [], 0
     last = lambda one: (one.method == "DELETE", one.name in ("gym_close", "session_cancel"), one.path)  # noqa: E731
     for operation in sorted(party.operations, key=last):
         for who in ("own", "admin", "worker"):

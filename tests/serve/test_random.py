@@ -11,9 +11,9 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-import openapi
 from live_server import nothing_left_running, server  # noqa: F401 (fixtures)
 
+import openapi
 from hutch.client import Client
 
 SECONDS = float(os.environ.get("HUTCH_RANDOM_SECONDS", "20"))
