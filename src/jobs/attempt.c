@@ -314,21 +314,6 @@ static int finish_store(struct db *db, struct attempt_change *c, struct job_row 
     return n < 0 ? (int)n : 0;
 }
 
-/* A fault: again, unless it was the last attempt. */
-static int finish_retry(struct db *db, struct attempt_change *c, struct job_row *row,
-                        const char *exit_reason, const char *error, struct error *err)
-{
-    if (row->live && watch_ran_long(c->base.jobs->watches, row->id))
-        row->failures = 0;
-    row->failures++;
-    if (row->failures >= row->max_attempts)
-        return job_end(db, &c->base, row, JOB_FAILED, exit_reason, error, err);
-    int64_t backoff = job_backoff_ms(row->failures);
-    int r = job_log(db, row, err, "attempt %u failed: %s; the next one begins in %lld s",
-                    row->attempt, error ? error : exit_reason, (long long)backoff / 1000);
-    return r < 0 ? r : job_requeue(db, &c->base, row, backoff, err);
-}
-
 static int finish_run(struct db *db, struct job_change *change, struct error *err)
 {
     struct attempt_change *c = (struct attempt_change *)change;
@@ -363,7 +348,7 @@ static int finish_run(struct db *db, struct job_change *change, struct error *er
     if (release)
         return job_requeue(db, change, &row, 0, err);
     if (state == JOB_FAILED && json_get_bool(c->body, "retry"))
-        return finish_retry(db, c, &row, exit_reason, error, err);
+        return job_fault(db, change, &row, exit_reason, error, err);
     return job_end(db, change, &row, (enum job_state)state, exit_reason, error, err);
 }
 

@@ -87,9 +87,7 @@ int job_remove(struct db *db, struct job_change *c, struct job_row *row, struct 
         r = user_add_stored(db, row->owner, -row->stored_bytes, 0, err);
     if (r == 0 && row->workspace_upload[0])
         r = upload_drop_unused(db, row->workspace_upload, err);
-    struct effect e = {.kind = EFFECT_ENDED};
-    memcpy(e.job, row->id, sizeof e.job);
-    return r < 0 ? r : job_change_effect(c, e, err);
+    return r < 0 ? r : job_change_effect(c, row->id, (struct effect){.kind = EFFECT_ENDED}, err);
 }
 
 static int remove_run(struct db *db, struct job_change *change, struct error *err)

@@ -191,9 +191,8 @@ int job_save(struct db *db, struct job_change *c, struct job_row *row, struct er
     if (r >= 0 && row->text_added)
         r = user_add_stored(db, row->owner, row->text_added, NO_LIMIT, err);
     row->text_added = 0;
-    struct effect e = {.kind = EFFECT_CHANGED};
-    memcpy(e.job, row->id, sizeof e.job);
-    return r < 0 ? (int)r : job_change_effect(c, e, err);
+    return r < 0 ? (int)r
+                 : job_change_effect(c, row->id, (struct effect){.kind = EFFECT_CHANGED}, err);
 }
 
 /* --- how it ends --- */
@@ -237,9 +236,7 @@ static int job_end_one(struct db *db, struct job_change *c, struct job_row *row,
                db_int(now)) < 0)
         return -EIO;
     row->state = state;
-    struct effect e = {.kind = EFFECT_ENDED};
-    memcpy(e.job, row->id, sizeof e.job);
-    return job_change_effect(c, e, err);
+    return job_change_effect(c, row->id, (struct effect){.kind = EFFECT_ENDED}, err);
 }
 
 struct job_end_list {
@@ -286,9 +283,9 @@ static int job_wait_less(struct db *db, struct job_change *c, const char *id, st
                      db_text(id), db_int(jobs_now()));
     if (r < 0 || (r = db_next(&rows, err)) <= 0)
         return r;
-    struct effect e = {.kind = db_column_int(&rows, 0) ? EFFECT_READY : EFFECT_CHANGED};
-    snprintf(e.job, sizeof e.job, "%s", id);
-    return job_change_effect(c, e, err);
+    return job_change_effect(
+        c, id, (struct effect){.kind = db_column_int(&rows, 0) ? EFFECT_READY : EFFECT_CHANGED},
+        err);
 }
 
 int job_end(struct db *db, struct job_change *c, struct job_row *row, enum job_state state,
@@ -354,9 +351,8 @@ int job_requeue(struct db *db, struct job_change *c, struct job_row *row, int64_
                db_text(row->id), db_int(backoff_ms == 0), db_int(backoff_ms), db_int(row->failures),
                db_int(row->last_event), db_int(row->attempt_events)) < 0)
         return -EIO;
-    struct effect e = {.kind = EFFECT_WAITING, .live = row->live, .ms = backoff_ms};
-    memcpy(e.job, row->id, sizeof e.job);
-    return job_change_effect(c, e, err);
+    return job_change_effect(c, row->id, (struct effect){.kind = EFFECT_WAITING, .ms = backoff_ms},
+                             err);
 }
 
 int64_t job_backoff_ms(int64_t failures)
@@ -367,6 +363,20 @@ int64_t job_backoff_ms(int64_t failures)
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
+int job_fault(struct db *db, struct job_change *c, struct job_row *row, const char *exit_reason,
+              const char *error, struct error *err)
+{
+    if (row->live && watch_ran_long(c->jobs->watches, row->id))
+        row->failures = 0;
+    row->failures++;
+    if (row->failures >= row->max_attempts)
+        return job_end(db, c, row, JOB_FAILED, exit_reason, error, err);
+    int64_t backoff = job_backoff_ms(row->failures);
+    int r = job_log(db, row, err, "attempt %u failed: %s; the next one begins in %lld s",
+                    row->attempt, error ? error : exit_reason, (long long)backoff / 1000);
+    return r < 0 ? r : job_requeue(db, c, row, backoff, err);
+}
+
 int job_set_ending(struct db *db, struct job_change *c, struct job_row *row, const char *ending,
                    struct error *err)
 {
@@ -375,7 +385,5 @@ int job_set_ending(struct db *db, struct job_change *c, struct job_row *row, con
     if (DB_RUN(db, err, "UPDATE jobs SET ending = $2 WHERE id = $1", db_text(row->id),
                db_text(ending)) < 0)
         return -EIO;
-    struct effect e = {.kind = EFFECT_CANCEL};
-    memcpy(e.job, row->id, sizeof e.job);
-    return job_change_effect(c, e, err);
+    return job_change_effect(c, row->id, (struct effect){.kind = EFFECT_CANCEL}, err);
 }

@@ -132,10 +132,11 @@ bool job_id_is_valid(const char *id)
 
 /* --- changes --- */
 
-int job_change_effect(struct job_change *c, struct effect e, struct error *err)
+int job_change_effect(struct job_change *c, const char *job, struct effect e, struct error *err)
 {
     if (!ARRAY_GROW(c->effects, c->n_effects, c->room))
         return error_set(err, ENOMEM, "out of memory");
+    snprintf(e.job, sizeof e.job, "%s", job);
     c->effects[c->n_effects++] = e;
     return 0;
 }
@@ -161,7 +162,8 @@ int job_change_commit(struct jobs *j, struct job_change *c, struct error *err)
     c->base.committed = job_change_committed;
     int r = store_change(j->store, &c->base, err);
     for (size_t i = 0; r == 0 && j->changed && i < c->n_effects; i++)
-        j->changed(j->changed_data, c->effects[i].job);
+        if (c->effects[i].job[0])
+            j->changed(j->changed_data, c->effects[i].job);
     free(c->effects);
     c->effects = NULL;
     c->n_effects = c->room = 0;

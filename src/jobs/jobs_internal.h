@@ -55,7 +55,6 @@ enum effect_kind {
 struct effect {
     enum effect_kind kind;
     char job[JOB_ID_LEN + 1];
-    bool live;
     unsigned token;
     const char *worker; /* borrowed until the change returns */
     int64_t ms, deadline_ms;
@@ -71,7 +70,7 @@ struct job_change {
 };
 /* Runs it, waits until it is durable, and tells whoever waits for its effects. */
 int job_change_commit(struct jobs *j, struct job_change *c, struct error *err);
-int job_change_effect(struct job_change *c, struct effect e, struct error *err);
+int job_change_effect(struct job_change *c, const char *job, struct effect e, struct error *err);
 
 #define JOB_CHANGE(function) ((struct job_change){.run = (function)})
 
@@ -127,6 +126,9 @@ int job_end_as(struct db *db, struct job_change *c, struct job_row *row, const c
 int job_requeue(struct db *db, struct job_change *c, struct job_row *row, int64_t backoff_ms,
                 struct error *err);
 int64_t job_backoff_ms(int64_t failures);
+/* A fault ended the attempt: again, unless it was the last one. */
+int job_fault(struct db *db, struct job_change *c, struct job_row *row, const char *exit_reason,
+              const char *error, struct error *err);
 /* Sets why a running job is to end; its worker hears of it. */
 int job_set_ending(struct db *db, struct job_change *c, struct job_row *row, const char *ending,
                    struct error *err);

@@ -14,7 +14,6 @@
 #define PREFIX       "hutch_"
 #define SECRET_BYTES 32
 #define SECRET_LEN   43 /* in base64 without padding */
-#define NAME_MAX_LEN 128
 #define CACHED       512
 #define FRESH_NS     NS_PER_S
 

@@ -127,15 +127,14 @@ static int lease_grant(struct db *db, struct lease_change *c, const char *id, st
                " started_at = CASE WHEN started_at = 0 THEN $4 ELSE started_at END WHERE id = $1",
                db_text(id), db_text(c->q->worker), db_int(row.attempt), db_int(now)) < 0)
         return -EIO;
+    struct lease_grant *grant = &c->grants[c->n++];
+    memcpy(grant->job, row.id, sizeof grant->job);
+    grant->token = row.attempt;
     struct effect e = {.kind = EFFECT_LEASED,
                        .token = row.attempt,
                        .worker = c->q->worker,
                        .deadline_ms = row.timeout_ms};
-    memcpy(e.job, row.id, sizeof e.job);
-    struct lease_grant *grant = &c->grants[c->n++];
-    memcpy(grant->job, row.id, sizeof grant->job);
-    grant->token = row.attempt;
-    return job_change_effect(&c->base, e, err);
+    return job_change_effect(&c->base, row.id, e, err);
 }
 
 static int lease_choose(struct db *db, struct lease_change *c, bool live, unsigned slots,

@@ -24,20 +24,10 @@ struct due_change {
     size_t n;
 };
 
-/* The worker was lost: again, unless it was the last attempt. */
 static int due_lost(struct db *db, struct job_change *c, struct job_row *row, struct error *err)
 {
-    if (row->ending[0])
-        return job_end_as(db, c, row, row->ending, err);
-    if (row->live && watch_ran_long(c->jobs->watches, row->id))
-        row->failures = 0;
-    row->failures++;
-    if (row->failures >= row->max_attempts)
-        return job_end(db, c, row, JOB_FAILED, "worker_lost", "its worker was lost", err);
-    int64_t backoff = job_backoff_ms(row->failures);
-    int r = job_log(db, row, err, "attempt %u lost its worker; the next one begins in %lld s",
-                    row->attempt, (long long)backoff / 1000);
-    return r < 0 ? r : job_requeue(db, c, row, backoff, err);
+    return row->ending[0] ? job_end_as(db, c, row, row->ending, err)
+                          : job_fault(db, c, row, "worker_lost", "its worker was lost", err);
 }
 
 static int due_ready(struct db *db, struct job_change *c, struct job_row *row, struct error *err)
@@ -45,9 +35,7 @@ static int due_ready(struct db *db, struct job_change *c, struct job_row *row, s
     if (DB_RUN(db, err, "UPDATE jobs SET ready = 1, backoff_ms = 0 WHERE id = $1",
                db_text(row->id)) < 0)
         return -EIO;
-    struct effect e = {.kind = EFFECT_WAITING, .live = row->live};
-    memcpy(e.job, row->id, sizeof e.job);
-    return job_change_effect(c, e, err);
+    return job_change_effect(c, row->id, (struct effect){.kind = EFFECT_WAITING}, err);
 }
 
 static int due_one(struct db *db, struct job_change *c, const struct due *d, struct error *err)
@@ -118,9 +106,7 @@ static int sweep_later(struct db *db, struct sweep_change *c, const char *id, st
 {
     if (DB_RUN(db, err, "UPDATE jobs SET ready = 1, later_at = 0 WHERE id = $1", db_text(id)) < 0)
         return -EIO;
-    struct effect e = {.kind = EFFECT_READY};
-    memcpy(e.job, id, sizeof e.job);
-    return job_change_effect(&c->base, e, err);
+    return job_change_effect(&c->base, id, (struct effect){.kind = EFFECT_READY}, err);
 }
 
 static int sweep_job(struct db *db, struct sweep_change *c, const char *id, struct error *err)

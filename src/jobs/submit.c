@@ -249,23 +249,20 @@ static int submit_insert(struct db *db, struct submit_change *c, struct error *e
     }
     if (r < 0)
         return (int)r;
-    struct effect e = {.kind = ready ? EFFECT_READY : EFFECT_CHANGED};
-    memcpy(e.job, c->id, sizeof e.job);
-    return job_change_effect(&c->base, e, err);
+    return job_change_effect(&c->base, c->id,
+                             (struct effect){.kind = ready ? EFFECT_READY : EFFECT_CHANGED}, err);
 }
 
 /* The timers of a live job; a lease, if its worker runs it already. */
 static int submit_live(struct submit_change *c, struct error *err)
 {
-    struct effect e = {.kind = EFFECT_LIVE, .ms = c->s->ttl_ms};
-    memcpy(e.job, c->id, sizeof e.job);
-    int r = e.ms > 0 ? job_change_effect(&c->base, e, err) : 0;
+    struct effect live = {.kind = EFFECT_LIVE, .ms = c->s->ttl_ms};
+    int r = live.ms > 0 ? job_change_effect(&c->base, c->id, live, err) : 0;
     if (r < 0 || !c->s->leased_to)
         return r;
-    e = (struct effect){
+    struct effect leased = {
         .kind = EFFECT_LEASED, .token = 1, .worker = c->s->leased_to, .deadline_ms = c->timeout_ms};
-    memcpy(e.job, c->id, sizeof e.job);
-    return job_change_effect(&c->base, e, err);
+    return job_change_effect(&c->base, c->id, leased, err);
 }
 
 static int submit_run(struct db *db, struct job_change *change, struct error *err)

@@ -96,8 +96,10 @@ static int user_set_run(struct db *db, struct job_change *change, struct error *
         if (value)
             r = DB_RUN(db, err, LIMITS[i].sql, db_text(c->user), db_int(json_integer_value(value)));
     }
-    struct effect e = {.kind = EFFECT_READY}; /* perhaps another one may run now */
-    return r < 0 ? (int)r : job_change_effect(change, e, err);
+    if (r < 0)
+        return (int)r;
+    /* Perhaps another job may run now. */
+    return job_change_effect(change, "", (struct effect){.kind = EFFECT_READY}, err);
 }
 
 int users_set(struct jobs *j, const char *user, const json_t *limits, struct error *err)
