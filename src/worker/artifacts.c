@@ -141,7 +141,8 @@ static int artifacts_send_tar(struct job *j, int tar, json_t *wanted, struct err
             r = error_set(err, EIO, "artifacts: the tar of the box is damaged");
             break;
         }
-        const char *given = archive_entry_pathname_utf8(e);
+        const char *utf8 = archive_entry_pathname_utf8(e);
+        const char *given = utf8 ? utf8 : archive_entry_pathname(e);
         if (!given || archive_entry_filetype(e) != AE_IFREG || archive_entry_hardlink(e) ||
             !json_object_get(wanted, given))
             continue;

@@ -138,9 +138,8 @@ static bool live_job_send_note(struct live_job *l, const json_t *event)
     _cleanup_buf_ struct buf text = BUF_INIT(MESSAGE_MAX - sizeof prefix);
     json_append(&text, event, JSON_COMPACT);
     buf_append_str(&text, "}");
-    return text.failed ||
-           (l->channel &&
-            channel_send(l->channel, prefix, sizeof prefix - 1, text.data, text.len, false));
+    return text.failed || (l->channel && channel_send(l->channel, prefix, sizeof prefix - 1,
+                                                      text.data, text.len, false));
 }
 
 void live_job_note(struct live_job *l, json_t *event)

@@ -68,18 +68,19 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(status, {"type": "urn:hutch:problem:" + kind, "title": kind, "detail": detail})
 
     def body(self):
-        left, data = int(self.headers.get("Content-Length") or 0), b""
+        left, data = int(self.headers.get("Content-Length") or 0), bytearray()
         stop = self.server.owner.breaks(self.command, self.path, left)
         while left > 0:
             piece = self.rfile.read(min(left, 65536, max(1, stop - len(data)) if stop is not None else 65536))
             if not piece:
                 raise ConnectionError
-            data, left = data + piece, left - len(piece)
+            data += piece
+            left -= len(piece)
             if stop is not None and len(data) >= stop:
                 raise ConnectionError
         if stop is not None:
             raise ConnectionError
-        return data
+        return bytes(data)
 
     def serve(self):
         owner = self.server.owner

@@ -29,7 +29,7 @@ def test_steps_share_a_box(coordinator, workers):
     lines = job.log().splitlines()
     assert len(lines) == 5
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z \d+\.\d{3}s bash export A=1; cat hello.txt -> hé", lines[2])
-    assert workers.folders() == []
+    assert workers.leave_nothing()
 
 
 def test_jobs_have_boxes_of_their_own(coordinator, workers):

@@ -48,9 +48,10 @@ class Workers:
             worker.stdout.close()
             worker.stderr.close()
 
-    def folders(self):
-        """Of jobs, on this host."""
-        return sorted(self.box.caller.home.glob(".local/state/hutch/worker/jobs/*"))
+    def leave_nothing(self):
+        """Folders of jobs go away soon after the job's end."""
+        folder = self.box.caller.home / ".local/state/hutch/worker/jobs"
+        return harness.wait_until(lambda: not list(folder.glob("*")), 30, "the folders of jobs are removed")
 
 
 @pytest.fixture
