@@ -330,7 +330,17 @@ CHECKPOINT = [json.dumps({
     "dice": ["00000000000000aa"] * 4, "prices": [0.011, None, None, 0.0172], "states": [[0, 0, 0], [1, 0, 0]],
     "tried": [[0, 0, -0.011, 1, 0.9, 0.95], [1, 0, -0.011, 1, None, None], [1, 3, 0.9, None, 0.9, 0.9]]}).encode()]
 
+# A byte that says who submits it, and the body of a request.
+JOB = [b"\0" + json.dumps(body).encode() for body in (
+    [{"tool": "shell", "command": "ls -la"}, {"tool": "python", "code": "print(1)", "timeout": 5}],
+    {"steps": [{"tool": "write_file", "path": "a", "content": "b"}], "title": "t", "artifacts": ["out/**"], "labels": {"a": "b"},
+     "box": {"net": "allow:pypi.org:443", "memory": "1G", "pids": 9, "cpus": 1.5, "env": {"A": "b"}, "timeout": "5m", "image": "x"},
+     "workspace": {"git": "https://example.org/x.git", "ref": "v1"}, "after": ["0" * 20], "memory_from": "0" * 20},
+    {"goal": {"prompt": "x", "attempts": 2, "test": "true", "model": "openai/x"}, "workspace": {"upload": "0" * 20}},
+    {"goal": "x", "workspace": {"job": "0" * 20}, "box": None, "timeout": "10m", "priority": 3})]
+
 SEEDS = {
+    "fuzz_job": JOB,
     "fuzz_outcomes": OUTCOMES,
     "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,

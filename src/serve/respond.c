@@ -120,6 +120,8 @@ void respond_problem(struct request *q, int status, const char *type, const char
             snprintf(q->ws->close_why, sizeof q->ws->close_why, "%s: %.80s", type, detail);
     }
     char *clean = foreign_text(detail, strlen(detail), sizeof detail);
+    for (char *c = clean; c && *c; c++) /* it may quote the request, and stays one line */
+        *c = *c == '\n' ? ' ' : *c;
     respond_value(q, status, "application/problem+json",
                   json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", uri, "title", status_title(status),
                             "status", status, "detail", clean ? clean : "", "request_id", q->id));

@@ -337,7 +337,7 @@ void job_events_run(struct request *q)
     }
     if (last && *last)
         after = strtoull(last, NULL, 10);
-    if (accept && strstr(accept, "application/json")) {
+    if (accept && strstr(accept, "application/json") && !strstr(accept, "text/event-stream")) {
         job_events_page(q, after);
         return;
     }
