@@ -10,21 +10,25 @@
 #define GYM_TTL_MS   (30 * 60 * 1000) /* of a client that is idle */
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-bool gym_task(struct request *q, struct task **ret)
+/* -ENXIO: there is no such task. */
+static int gym_task_find(const char *name, struct task **ret, struct error *err)
 {
-    const char *name = request_param(q, 0);
-    struct error err = {0};
     size_t n = strlen(name);
     /* a name with a slash would be a path */
-    bool valid =
-        n > 0 && n < TASK_NAME_MAX && name[0] != '.' && name[strspn(name, NAME_LETTERS)] == 0;
-    int r = valid ? task_find(NULL, name, ret, &err) : -ENOENT;
-    if (r == -ENOENT)
-        respond_problem(q, 404, "no-task", "there is no task '%.64s'; GET /v1/gym lists them",
-                        name);
-    else if (r < 0)
-        respond_error(q, &err);
-    return r == 0;
+    bool valid = n > 0 && n < TASK_NAME_MAX && name[0] != '.' && !name[strspn(name, NAME_LETTERS)];
+    int r = valid ? task_find(NULL, name, ret, err) : -ENOENT;
+    return r == -ENOENT
+               ? error_set(err, ENXIO, "there is no task '%.64s'; GET /v1/gym lists them", name)
+               : r;
+}
+
+bool gym_task(struct request *q, struct task **ret)
+{
+    struct error err = {0};
+    if (gym_task_find(request_param(q, 0), ret, &err) == 0)
+        return true;
+    gym_respond_error(q, &err);
+    return false;
 }
 
 void gym_answer_free(struct gym_answer *a)
@@ -48,6 +52,10 @@ static int gym_job_submit(struct request *q, const char *task, const char *befor
 {
     const struct caller *c = request_caller(q);
     char key[TASK_NAME_MAX + JOB_ID_LEN + 16];
+    _cleanup_task_ struct task *t = NULL;
+    int r = gym_task_find(task, &t, err);
+    if (r < 0)
+        return r;
     _cleanup_json_ json_t *spec = json_pack("{s:s, s:s+, s:{s:s}}", "task", task, "title",
                                             "gym: ", task, "labels", "gym", task);
     snprintf(key, sizeof key, "gym %s after %s", task, before);
@@ -133,6 +141,8 @@ void gym_respond_error(struct request *q, const struct error *err)
 {
     if (err->code == ENOENT)
         respond_problem(q, 404, "no-environment", "%s", err->text);
+    else if (err->code == ENXIO)
+        respond_problem(q, 404, "no-task", "%s", err->text);
     else
         respond_error(q, err);
 }

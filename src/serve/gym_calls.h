@@ -31,7 +31,8 @@ void gym_answer_free(struct gym_answer *a);
 #define _cleanup_gym_answer_ _cleanup_(gym_answer_free)
 
 /* The ID of the user's job of the task; `env` (or NULL) is an environment that the request names.
- * `ended` (NULL: none) is a job that turned out to have ended. */
+ * `ended` (NULL: none) is a job that turned out to have ended. -ENOENT: there is no environment;
+ * -ENXIO: no task. */
 int gym_job(struct request *q, const char *task, const char *env, enum gym_find find,
             const char *ended, char ret_job[JOB_ID_LEN + 1], struct error *err);
 

@@ -6,6 +6,8 @@
 #include "json.h"
 #include "banned.h"
 
+#define CLOSE_MS 60000
+
 static void gym_tasks_run(struct request *q)
 {
     struct task_list names = {0};
@@ -44,15 +46,12 @@ static void gym_pass_on(struct request *q, const char *op, const char *env, enum
 
 static void gym_reset_run(struct request *q)
 {
-    _cleanup_task_ struct task *t = NULL;
-    if (gym_task(q, &t))
-        gym_pass_on(q, "gym/reset", json_get_string(request_body(q), "env"), GYM_MAKE);
+    gym_pass_on(q, "gym/reset", json_get_string(request_body(q), "env"), GYM_MAKE);
 }
 
 /* A list goes where its first environment is; without one, all of its items are resets. */
 static void gym_step_run(struct request *q)
 {
-    _cleanup_task_ struct task *t = NULL;
     const json_t *body = request_body(q), *item;
     const char *env = json_get_string(body, "env");
     bool begins = false;
@@ -62,9 +61,7 @@ static void gym_step_run(struct request *q)
         begins |= json_get_bool(item, "reset");
         env = env ? env : json_get_string(item, "env");
     }
-    if (!env && begins && !gym_task(q, &t))
-        return;
-    gym_pass_on(q, "gym/step", env, t ? GYM_MAKE : GYM_FIND);
+    gym_pass_on(q, "gym/step", env, begins && !env ? GYM_MAKE : GYM_FIND);
 }
 
 static void gym_fork_run(struct request *q)
@@ -82,13 +79,15 @@ static void gym_state_run(struct request *q)
     gym_respond(q, r, &a, &err);
 }
 
-/* Without an environment: all of the task, whose job then ends. */
+/* Without an environment: all of the task, whose job then ends. Waits until it has ended, so that a
+ * reset that follows makes a new one. */
 static void gym_close_run(struct request *q)
 {
     const char *task = request_param(q, 0), *env = json_get_string(request_body(q), "env");
     _cleanup_gym_answer_ struct gym_answer a = GYM_ANSWER_INIT;
     struct error err = {0};
     char job[JOB_ID_LEN + 1];
+    _cleanup_json_ json_t *ended = NULL;
     int r;
     if (env) {
         r = gym_call(q, task, env, GYM_FIND, "gym/close", json_pack("{s:s}", "env", env), -1, &a,
@@ -101,6 +100,8 @@ static void gym_close_run(struct request *q)
         r = gym_job(q, task, NULL, GYM_FIND, NULL, job, &err);
         if (r == 0)
             r = jobs_cancel(request_jobs(q), request_caller(q)->name, job, &err);
+        if (r == 0)
+            r = live_wait_end(q, job, CLOSE_MS, &ended, &err);
     }
     if (r < 0 && r != -EALREADY)
         gym_respond_error(q, &err);

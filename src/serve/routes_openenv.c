@@ -131,10 +131,7 @@ static void openenv_respond(struct request *q, int r, struct gym_answer *a, json
 static void openenv_reset_run(struct request *q)
 {
     _cleanup_gym_answer_ struct gym_answer a = GYM_ANSWER_INIT;
-    _cleanup_task_ struct task *t = NULL;
     struct error err = {0};
-    if (!gym_task(q, &t))
-        return;
     int r = openenv_call(q, GYM_SHARED_ENV, "gym/reset",
                          openenv_reset_input(GYM_SHARED_ENV, request_body(q)), -1, &a, &err);
     openenv_respond(q, r, &a, r == 0 ? openenv_result(a.result.body, true) : NULL, &err);
