@@ -233,8 +233,9 @@ static int attempt_add_log(struct db *db, struct attempt_change *c, struct job_r
         return 0;
     if (offset < 0 || offset > INT64_MAX / 2)
         return error_set(err, EINVAL, "log.offset is out of range");
+    /* The end of a step or of a job needs no room. */
     return files_add_log(db, c->base.jobs, row, json_string_value(text), json_string_length(text),
-                         (uint64_t)offset, err);
+                         (uint64_t)offset, UINT64_MAX, err);
 }
 
 /* Before the change, for attempt_add_log. */

@@ -288,9 +288,9 @@ struct file_change {
     uint64_t offset;
 };
 
-/* Counts the file in place of the one that has its name. */
+/* Counts the file in place of the one that has its name. `max` as in user_add_stored. */
 static int file_count(struct db *db, struct job_row *row, const char *name, int64_t size,
-                      struct error *err)
+                      uint64_t max, struct error *err)
 {
     _cleanup_rows_ struct db_rows rows = {0};
     int r = DB_QUERY(db, &rows, err,
@@ -310,7 +310,7 @@ static int file_count(struct db *db, struct job_row *row, const char *name, int6
                db_text(row->id), db_text(name), db_int(size)) < 0)
         return -EIO;
     row->stored_bytes += more;
-    return user_add_stored(db, row->owner, more, 0, err);
+    return user_add_stored(db, row->owner, more, max, err);
 }
 
 static int file_run(struct db *db, struct job_change *change, struct error *err)
@@ -319,7 +319,7 @@ static int file_run(struct db *db, struct job_change *change, struct error *err)
     struct job_row row;
     int r = job_fetch_leased(db, c->lease, &row, err);
     if (r == 0)
-        r = file_count(db, &row, c->name, (int64_t)c->size, err);
+        r = file_count(db, &row, c->name, (int64_t)c->size, 0, err);
     if (r == 0 && c->artifact) {
         _cleanup_json_ json_t *event = json_pack("{s:s, s:s, s:I}", "type", "artifact", "path",
                                                  c->artifact, "size", (json_int_t)c->size);
@@ -355,7 +355,7 @@ static int checkpoint_run(struct db *db, struct job_change *change, struct error
 }
 
 int files_add_log(struct db *db, struct jobs *j, struct job_row *row, const void *text, size_t n,
-                  uint64_t offset, struct error *err)
+                  uint64_t offset, uint64_t max, struct error *err)
 {
     _cleanup_free_ char *to = job_path(row->id, LOG_NAME);
     _cleanup_fd_ int fd = -1;
@@ -369,7 +369,7 @@ int files_add_log(struct db *db, struct jobs *j, struct job_row *row, const void
     if (offset > size)
         return error_set(err, EINVAL, "agent.log ends at %llu, before offset %llu",
                          (unsigned long long)size, (unsigned long long)offset);
-    r = file_count(db, row, LOG_NAME, (int64_t)(end > size ? end : size), err);
+    r = file_count(db, row, LOG_NAME, (int64_t)(end > size ? end : size), max, err);
     if (r == 0 && end > size && (r = io_write_at(fd, text, n, offset)) < 0)
         return error_errno(err, -r, "cannot write to %s", to);
     return r;
@@ -381,7 +381,7 @@ static int log_run(struct db *db, struct job_change *change, struct error *err)
     struct job_row row;
     int r = job_fetch_leased(db, c->lease, &row, err);
     if (r == 0)
-        r = files_add_log(db, c->base.jobs, &row, c->text.data, c->text.len, c->offset, err);
+        r = files_add_log(db, c->base.jobs, &row, c->text.data, c->text.len, c->offset, 0, err);
     return r < 0 ? r : job_save(db, change, &row, err);
 }
 
@@ -495,11 +495,42 @@ int files_sync_log(struct jobs *j, const char *id, struct error *err)
 
 /* --- what a worker fetches --- */
 
+#define BASES_MAX 64
+
+/* The archive that a job begins with: its upload; or what another job left, or, if that left nothing
+ * because it changed nothing, what that one began with. *ret NULL: none. */
+static int workspace_path(struct db *db, const struct job_row *of, char **ret,
+                          const char **ret_type, struct error *err)
+{
+    struct job_row row = *of;
+    for (int i = 0; i < BASES_MAX && row.workspace_job[0]; i++) {
+        char base[JOB_ID_LEN + 1];
+        snprintf(base, sizeof base, "%s", row.workspace_job);
+        int r = file_find(db, NULL, base, "workspace", err);
+        if (r == 0) {
+            *ret = job_path(base, "workspace");
+            return *ret ? 0 : error_set(err, ENOMEM, "out of memory");
+        }
+        if (r != -ENOENT || (r = job_fetch(db, NULL, base, &row, err)) < 0)
+            return r;
+    }
+    if (!row.workspace_upload[0])
+        return 0;
+    _cleanup_rows_ struct db_rows rows = {0};
+    int r = DB_QUERY(db, &rows, err, "SELECT type FROM uploads WHERE id = $1",
+                     db_text(row.workspace_upload));
+    if (r < 0 || (r = db_next(&rows, err)) < 0)
+        return r;
+    if (r > 0 && strcmp(db_column_text(&rows, 0), "zip") == 0)
+        *ret_type = "zip";
+    *ret = str_printf(UPLOADS "/%s", row.workspace_upload);
+    return 0;
+}
+
 /* The path of what the job begins with; NULL: nothing. */
 static int lease_open_path(struct db *db, const struct job_row *row, const char *what, char **ret,
                            const char **ret_type, struct error *err)
 {
-    _cleanup_rows_ struct db_rows rows = {0};
     _cleanup_free_ char *name = NULL;
     *ret = NULL;
     *ret_type = "tar";
@@ -511,16 +542,8 @@ static int lease_open_path(struct db *db, const struct job_row *row, const char 
         *ret = name ? job_path(row->id, name) : NULL;
     } else if (strcmp(what, "workspace") != 0) {
         return error_set(err, EINVAL, "'%.40s' is none of workspace, checkpoint, memory", what);
-    } else if (row->workspace_job[0]) {
-        *ret = job_path(row->workspace_job, "workspace");
-    } else if (row->workspace_upload[0]) {
-        int r = DB_QUERY(db, &rows, err, "SELECT type FROM uploads WHERE id = $1",
-                         db_text(row->workspace_upload));
-        if (r < 0 || (r = db_next(&rows, err)) < 0)
-            return r;
-        if (r > 0 && strcmp(db_column_text(&rows, 0), "zip") == 0)
-            *ret_type = "zip";
-        *ret = str_printf(UPLOADS "/%s", row->workspace_upload);
+    } else {
+        return workspace_path(db, row, ret, ret_type, err);
     }
     return 0;
 }

@@ -159,9 +159,10 @@ int folder_remove(int folder, const char *path);
 void uploads_clean(struct jobs *j, struct db *db);
 /* Makes agent.log durable. */
 int files_sync_log(struct jobs *j, const char *id, struct error *err);
-/* Appends to it within a change; the job's folder exists. */
+/* Appends to it within a change; the job's folder exists. `max`: bytes that the user may store; 0:
+ * as its limit says. */
 int files_add_log(struct db *db, struct jobs *j, struct job_row *row, const void *text, size_t n,
-                  uint64_t offset, struct error *err);
+                  uint64_t offset, uint64_t max, struct error *err);
 
 int garbage_add(struct db *db, const char *path, struct error *err);
 

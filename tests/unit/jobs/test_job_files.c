@@ -320,7 +320,80 @@ static void test_a_user_stores_as_much_as_the_limit(void **state)
     /* A job's end needs no room. */
     _cleanup_json_ json_t *less = json_of("{'stored': 1}");
     OK(users_set(f->jobs, "ann", less, &err));
-    OK(finish(f, id.text, l.token, COMPLETED, &err));
+    OK(finish(f, id.text, l.token, "{'state': 'completed', 'log': {'offset': 0, 'text': 'x'}}",
+              &err));
+    assert_int_equal(stored(f, "ann"), 8003);
+}
+
+static void test_steps_and_ends_bring_lines_of_the_log(void **state)
+{
+    struct fixture *f = *state;
+    struct id id;
+    struct lease l = begin(f, &id);
+    _cleanup_json_ json_t *step = json_of("{'step': 0, 'result': {'tool': 'bash', 'text': 'one'},"
+                                          " 'log': {'offset': 0, 'text': 'first '}}");
+    OK(jobs_lease_step(f->jobs, &l, step, &err));
+    OK(jobs_lease_step(f->jobs, &l, step, &err)); /* its answer was lost */
+    FAILS(finish(f, id.text, l.token, "{'state': 'completed', 'log': {'offset': 99, 'text': 'x'}}",
+                 &err),
+          EINVAL);
+    OK(finish(f, id.text, l.token, "{'state': 'completed', 'log': {'offset': 6, 'text': 'last'}}",
+              &err));
+    assert_file(f, id.text, "agent.log", "first last");
+    assert_int_equal(stored(f, "ann"), 10);
+}
+
+/* No worker sends it. */
+static void test_memory_of_steps_is_made_of_their_results(void **state)
+{
+    struct fixture *f = *state;
+    int fd;
+    uint64_t size;
+    unsigned token;
+    const char *type;
+    struct id id = submit(f, "ann", "{'steps': [{'tool': 'bash', 'command': 'ls'}]}");
+    lease_one(f, &token, 0);
+    assert_int_equal(jobs_file_open(f->jobs, "ann", id.text, "memory.json", &fd, &size, NULL),
+                     -ENOENT);
+    OK(finish(f, id.text, token, "{'state': 'completed', 'steps': [{'text': 'a'}]}", &err));
+    _cleanup_free_ char *wanted =
+        str_printf("{\"job\":\"%s\",\"actions\":[{\"tool\":\"bash\",\"input\":{\"command\":\"ls\","
+                   "\"tool\":\"bash\"},\"result\":{\"text\":\"a\"}}]}",
+                   id.text);
+    assert_file(f, id.text, "memory.json", wanted);
+    FAILS(jobs_file_open(f->jobs, "bob", id.text, "memory.json", &fd, &size, &err), ENOENT);
+    _cleanup_free_ char *text = str_printf("{'memory_from': '%s'}", id.text);
+    struct id next = submit(f, "ann", text);
+    lease_one(f, &token, 0);
+    struct lease l = {.job = next.text, .token = token};
+    OK(jobs_lease_open(f->jobs, &l, "memory", &fd, &type, &err));
+    assert_content(fd, wanted);
+    close(fd);
+}
+
+/* Job by job back to one that left something. */
+static void test_a_job_that_changed_nothing_hands_its_workspace_on(void **state)
+{
+    struct fixture *f = *state;
+    struct id upload;
+    unsigned token;
+    int fd;
+    const char *type;
+    _cleanup_fd_ int spool = spooled(f, "zip bytes");
+    OK(jobs_upload(f->jobs, "ann", spool, "zip", 0, upload.text, &err));
+    _cleanup_free_ char *text = str_printf("{'workspace': {'upload': '%s'}}", upload.text);
+    struct id id = submit(f, "ann", text);
+    for (int i = 0; i < 3; i++) {
+        lease_one(f, &token, 0);
+        struct lease l = {.job = id.text, .token = token};
+        OK(jobs_lease_open(f->jobs, &l, "workspace", &fd, &type, &err));
+        assert_string_equal(type, "zip");
+        assert_content(fd, "zip bytes");
+        close(fd);
+        OK(finish(f, id.text, token, COMPLETED, &err));
+        _cleanup_free_ char *next = str_printf("{'workspace': {'job': '%s'}}", id.text);
+        id = submit(f, "ann", next);
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -340,6 +413,9 @@ int main(void)
         TEST(test_files_without_a_row_are_removed_at_the_start),
         TEST(test_a_job_begins_with_what_another_left),
         TEST(test_a_user_stores_as_much_as_the_limit),
+        TEST(test_steps_and_ends_bring_lines_of_the_log),
+        TEST(test_memory_of_steps_is_made_of_their_results),
+        TEST(test_a_job_that_changed_nothing_hands_its_workspace_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
