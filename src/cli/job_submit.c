@@ -62,23 +62,23 @@ static void set_list(json_t *object, const char *name, const struct words *w)
         json_object_set_new(object, name, list);
 }
 
-/* KEY=VALUE… */
-static int set_pairs(json_t *object, const char *name, const struct words *w, struct error *err)
+/* NAME=VALUE of an option, as a member of the object. */
+static int set_pairs(json_t *object, const char *member, const char *option, const struct words *w,
+                     struct error *err)
 {
-    json_t *pairs = w->n ? json_object() : NULL;
+    _cleanup_json_ json_t *pairs = json_object();
     for (size_t i = 0; i < w->n; i++) {
         const char *equals = strchr(w->items[i], '=');
-        _cleanup_free_ char *key =
+        _cleanup_free_ char *name =
             equals ? strndup(w->items[i], (size_t)(equals - w->items[i])) : NULL;
-        if (!key || !*key) {
-            json_decref(pairs);
-            return error_set(err, EINVAL, "--%s: '%s' is not NAME=VALUE", name, w->items[i]);
-        }
-        json_object_set_new(pairs, key, json_string(equals + 1));
+        if (!name || !*name)
+            return error_set(err, EINVAL, "%s: '%s' is not NAME=VALUE", option, w->items[i]);
+        if (json_object_set_new(pairs, name, json_string(equals + 1)) < 0)
+            return error_set(err, EINVAL, "%s: '%s' is not UTF-8", option, w->items[i]);
     }
-    return pairs && json_object_set_new(object, name[0] == 'l' ? "labels" : name, pairs) < 0
-               ? error_set(err, ENOMEM, "no memory")
-               : 0;
+    if (w->n)
+        json_object_set(object, member, pairs);
+    return 0;
 }
 
 /* A command line of words, so that a shell reads the same words; one word is a script. */
@@ -180,9 +180,9 @@ static int submission_of_options(const struct submit_options *o, int argc, char 
     set_string(box, "disk", o->disk);
     set_string(box, "cpus", o->cpus);
     set_string(box, "image", o->image);
-    r = set_pairs(box, "env", &o->env, err);
+    r = set_pairs(box, "env", "--env", &o->env, err);
     if (r == 0)
-        r = set_pairs(s, "label", &o->labels, err);
+        r = set_pairs(s, "labels", "--label", &o->labels, err);
     if (json_object_size(box))
         json_object_set(s, "box", box);
     json_decref(box);
