@@ -112,6 +112,7 @@ class Coordinator:
     def __init__(self, path, lease_ms=10000):
         self.path, self.lease_ms, self.key = Path(path), lease_ms, None
         self.jobs, self.requests, self.faults = {}, [], []
+        self.tag = os.urandom(5).hex()  # no two servers have the same IDs
         self.wrong = []  # what a worker asked that it may not
         self.changed = threading.Condition()
         self.listener = None
@@ -156,7 +157,7 @@ class Coordinator:
 
     def submit(self, spec, kind="steps", **more):
         with self.changed:
-            name = f"{len(self.jobs) + 1:020d}"
+            name = f"{self.tag}{len(self.jobs) + 1:010d}"
             job = self.jobs[name] = Job(name, kind, spec, **more)
             self.changed.notify_all()
             return job
