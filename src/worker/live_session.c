@@ -230,10 +230,12 @@ static bool session_begin(struct live_call *c, enum session_use use, bool queue)
     bool refused = s->ending || s->waiting >= WAITING_MAX || (is_busy && !queue);
     uint64_t ticket = refused ? 0 : s->next_ticket++;
     if (!refused && ticket != s->serving) {
+        json_int_t before = (json_int_t)(ticket - s->serving);
         s->waiting++;
+        pthread_mutex_unlock(&s->lock); /* a slow client must not hold up the others */
         if (queue && is_busy)
-            call_event(c, json_pack("{s:s, s:I}", "type", "queued", "before",
-                                    (json_int_t)(ticket - s->serving)));
+            call_event(c, json_pack("{s:s, s:I}", "type", "queued", "before", before));
+        pthread_mutex_lock(&s->lock);
         while (ticket != s->serving && !s->ending)
             pthread_cond_wait(&s->changed, &s->lock);
         s->waiting--;

@@ -31,6 +31,7 @@
 struct session_home {
     atomic_uint refs;
     char name[SESSION_NAME_MAX];
+    char *top; /* the folder of all homes */
     char *folder, *workspace, *histories, *members;
     char *system; /* NULL: the built-in system prompt */
     char *model;  /* NULL: the configured one */

@@ -5,11 +5,14 @@
  */
 #include <archive.h>
 #include <archive_entry.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "git.h"
@@ -18,7 +21,8 @@
 #include "live_session.h"
 #include "banned.h"
 
-#define TAR_BLOCK (64u << 10)
+#define TAR_BLOCK   (64u << 10)
+#define ABANDONED_S (40 * 86400) /* longer than the longest ttl */
 
 static bool job_id_is_valid(const char *id)
 {
@@ -56,23 +60,63 @@ static int session_home_name(const struct worker *w, const char *name, struct se
 {
     const char *root = worker_options(w)->folder;
     _cleanup_(session_home_freep) struct session_home *h = calloc(1, sizeof *h);
-    _cleanup_free_ char *top =
-        root ? str_printf("%s/sessions", root) : ownfile_state_path("sessions");
-    if (!h || !top)
-        return error_set(err, ENOMEM, "no memory, or no home folder");
+    if (!h)
+        return error_set(err, ENOMEM, "no memory");
     h->refs = 1;
     box_spec_init(&h->box, "");
+    h->top = root ? str_printf("%s/sessions", root) : ownfile_state_path("sessions");
+    if (!h->top)
+        return error_set(err, ENOMEM, "no memory, or no home folder");
     if (!job_id_is_valid(name))
         return error_set(err, EINVAL, "'%.40s' is not the ID of a session", name);
     snprintf(h->name, sizeof h->name, "%s", name);
-    h->folder = str_printf("%s/%s", top, name);
-    h->workspace = str_printf("%s/%s/workspace", top, name);
-    h->histories = str_printf("%s/%s/histories", top, name);
-    h->members = str_printf("%s/%s/members", top, name);
+    h->folder = str_printf("%s/%s", h->top, name);
+    h->workspace = str_printf("%s/%s/workspace", h->top, name);
+    h->histories = str_printf("%s/%s/histories", h->top, name);
+    h->members = str_printf("%s/%s/members", h->top, name);
     if (!h->folder || !h->workspace || !h->histories || !h->members)
         return error_set(err, ENOMEM, "no memory");
     *ret = TAKE_PTR(h);
     return 0;
+}
+
+/* --- folders that nobody needs any more --- */
+
+/* Locked by its session, or used not long ago: its session may be waiting for a worker. */
+static bool member_is_needed(int members, const char *name)
+{
+    struct stat st;
+    _cleanup_fd_ int fd = openat(members, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 ||
+           time(NULL) - st.st_mtime < ABANDONED_S;
+}
+
+static bool home_is_needed(const char *folder)
+{
+    _cleanup_free_ char *path = str_printf("%s/members", folder);
+    DIR *members = path ? opendir(path) : NULL;
+    bool needed = !members;
+    for (struct dirent *e; !needed && (e = readdir(members));)
+        needed = e->d_name[0] != '.' && member_is_needed(dirfd(members), e->d_name);
+    if (members)
+        closedir(members);
+    return needed;
+}
+
+/* Removes folders of sessions that ended while no worker had them. */
+static void session_homes_sweep(const char *top)
+{
+    DIR *homes = opendir(top);
+    for (struct dirent *e; homes && (e = readdir(homes));) {
+        _cleanup_free_ char *folder =
+            job_id_is_valid(e->d_name) ? str_printf("%s/%s", top, e->d_name) : NULL;
+        struct stat st;
+        if (folder && stat(folder, &st) == 0 && time(NULL) - st.st_mtime > ABANDONED_S &&
+            !home_is_needed(folder))
+            git_remove_tree(folder);
+    }
+    if (homes)
+        closedir(homes);
 }
 
 /* What agents need, from the submission of the job. */
@@ -122,6 +166,7 @@ int session_home_new(const struct live_job *l, struct session_home **ret, struct
     int r = session_home_name(live_job_worker(l), live_job_id(l), &h, err);
     if (r < 0)
         return r;
+    session_homes_sweep(h->top);
     git_remove_tree(h->folder); /* of an attempt that ended before there was a session */
     char *const folders[] = {h->histories, h->members};
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(folders); i++)
@@ -167,7 +212,7 @@ int session_home_join(struct session_home *h, const char *job, int *ret_fd, bool
     struct stat st;
     _cleanup_free_ char *path = str_printf("%s/%s", h->members, job);
     int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (fd < 0 || fstat(fd, &st) < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0) {
         cleanup_close(&fd);
         return error_errno(err, errno, "cannot write into the folder of the session");
     }

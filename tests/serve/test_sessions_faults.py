@@ -2,6 +2,8 @@
 import json
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 from session_kit import Session, end_all, kill_workers, model_environment, text_of, types, wait_for, workers_of
@@ -117,3 +119,23 @@ def test_idle_session_ends_and_leaves_nothing(server, model):
     wait_for(lambda: session.get()["state"] != "running", "it was idle for its ttl")
     boxes = server.box.hutch("box", "ls", "--json", env=server.env)
     assert json.loads(boxes.stdout) == []
+
+
+def test_folders_of_forgotten_sessions_are_removed(server, model):
+    """Of sessions that ended while no worker had them; not of those that were used not long ago."""
+    top = Path(server.env["XDG_STATE_HOME"], "hutch", "worker", "sessions")
+    old = time.time() - 41 * 86400
+    for name, used in ("0" * 20, old), ("1" * 20, time.time()):
+        home = top / name
+        (home / "members").mkdir(parents=True)
+        (home / "workspace").mkdir()
+        (home / "workspace" / "a.txt").write_text("left")
+        (home / "members" / name).touch()
+        os.utime(home / "members" / name, (used, used))
+        os.utime(home, (old, old))
+    for path in [top.parent.parent, *top.parent.parent.rglob("*")]:
+        server.box.caller.own(path)
+    model.script([DONE])
+    session = Session(server)
+    session.say("hello")
+    assert sorted(p.name for p in top.iterdir()) == sorted(["1" * 20, session.id])
