@@ -134,11 +134,11 @@ void respond_error(struct request *q, const struct error *err)
         int code, status;
         const char *type;
     } PROBLEMS[] = {
-        {ENOENT, 404, "not-found"},  {ESTALE, 409, "lost-lease"},   {EALREADY, 409, "ended"},
-        {EEXIST, 409, "exists"},     {EBUSY, 409, "busy"},          {EDQUOT, 413, "quota"},
-        {EFBIG, 413, "too-large"},   {EINVAL, 400, "bad-request"},  {EPERM, 403, "not-allowed"},
-        {ENOSPC, 507, "no-space"},   {EAGAIN, 503, "unavailable"},  {ETIMEDOUT, 504, "timeout"},
-        {EPROTO, 502, "bad-worker"}, {ECANCELED, 503, "cancelled"},
+        {ENOENT, 404, "not-found"},  {ESTALE, 409, "lost-lease"},  {EALREADY, 409, "ended"},
+        {EEXIST, 409, "exists"},     {EBUSY, 409, "busy"},         {EDQUOT, 413, "quota"},
+        {EFBIG, 413, "too-large"},   {EMSGSIZE, 413, "too-large"}, {EINVAL, 400, "bad-request"},
+        {EPERM, 403, "not-allowed"}, {ENOSPC, 507, "no-space"},    {EAGAIN, 503, "unavailable"},
+        {ETIMEDOUT, 504, "timeout"}, {EPROTO, 502, "bad-worker"},  {ECANCELED, 503, "cancelled"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(PROBLEMS); i++)
         if (PROBLEMS[i].code == err->code) {

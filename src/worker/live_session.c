@@ -43,7 +43,8 @@ struct session {
     struct session_events events; /* of the operation that uses the agent */
     int member;                   /* the file of this session in the home */
     int cancel;                   /* an eventfd, for what does not listen to agent_interrupt */
-    unsigned commands;            /* of the person, to number them */
+    unsigned commands;            /* calls of the person, to number them */
+    const char *tool;             /* of the last one */
     pthread_mutex_t lock;         /* guards what follows */
     pthread_cond_t changed;
     enum session_use use;
@@ -195,7 +196,7 @@ static int session_open(struct live_job *l, void **ret, struct error *err)
         session_events_send(
             &s->events,
             json_pack("{s:s, s:s, s:b}", "type", "error", "text",
-                      "the worker was lost while it answered a message: what was done until then "
+                      "the worker ended while it answered a message: what was done until then "
                       "is in the conversation and the workspace; send the message again",
                       "retrying", 0),
             true);
@@ -321,6 +322,12 @@ static void session_watch_end(struct session_watch *w)
     cleanup_close(&w->done);
 }
 
+static bool session_is_ending(struct session *s)
+{
+    LOCKED(&s->lock);
+    return s->ending;
+}
+
 /* --- messages --- */
 
 /* What is pending is an event after whatever may have changed it. */
@@ -382,6 +389,10 @@ static void session_message(struct live_call *c)
     if (r == 0)
         r = agent_turn(s->agent, text, &err);
     session_watch_end(&watch);
+    if (session_is_ending(s)) {
+        session_end(s); /* the next attempt says that the message was lost */
+        return;
+    }
     if (r < 0)
         session_send_error(s, err.text);
     else
@@ -735,7 +746,7 @@ static void session_on_progress(void *data, double seconds, const char *message)
     snprintf(id, sizeof id, "!%u", s->commands);
     session_events_agent(&s->events, &(struct agent_event){.kind = AGENT_PROGRESS,
                                                            .id = id,
-                                                           .name = "",
+                                                           .name = s->tool,
                                                            .text = message,
                                                            .n = message ? strlen(message) : 0,
                                                            .seconds = seconds});
@@ -768,6 +779,7 @@ static void session_tool(struct live_call *c)
     if (!session_begin(c, SESSION_LONG, false))
         return;
     snprintf(id, sizeof id, "!%u", ++s->commands);
+    s->tool = name;
     int r = session_watch_begin(&watch, c, &err);
     struct tool_session *tools = r == 0 ? agent_tools(s->agent) : NULL;
     if (r == 0 && !tools)

@@ -66,7 +66,7 @@ def test_worker_that_is_killed_in_the_middle_of_a_message(session, model):
     lost = answer.join()[-1]
     assert lost["type"] == "error" and not lost["retrying"]
     told = session.wait_stored(lambda e: e["type"] == "error", "an error is stored")
-    assert "the worker was lost" in told["text"] and "send the message again" in told["text"]
+    assert "the worker ended" in told["text"] and "send the message again" in told["text"]
     assert session.run("cat begun.txt") == "begun\n"
     assert_goes_on(session, model)
 
@@ -93,7 +93,7 @@ def test_server_that_is_killed_in_the_middle_of_a_message(session, model):
     session.server.restart()
     answer.end()
     assert not answer.result or "done" not in types(answer.result)
-    end = session.follow_until(("done", "error"), after=before[-1]["seq"])
+    end = session.follow_until(("done", "error"), after=before[-1]["seq"]) # a local worker ends with its server
     assert [n for n, _ in end] == list(range(before[-1]["seq"] + 1, before[-1]["seq"] + 1 + len(end)))
     wait_for(lambda: session.server.get(session.path("state")).status == 200, "a worker has the session")
     assert session.run("cat slow.txt") == "slow\n"
