@@ -104,9 +104,9 @@ def test_session_lives_from_initialize_to_delete(server):
     assert read[0]["text"] == "hello\n"
     assert client.ask("nonsense")["error"]["code"] == -32601
     assert server.delete("/mcp", headers=client.headers()).status == 204
+    wait_for(lambda: server.get(f"/v1/jobs/{client.session}").json()["state"] == "cancelled", "its job has ended")
     assert client.post(client.request("ping")).status == 404
     assert server.delete("/mcp", headers=client.headers()).status == 404
-    wait_for(lambda: server.get(f"/v1/jobs/{client.session}").json()["state"] == "cancelled", "its job has ended")
 
 
 def test_two_clients_have_two_boxes(server):

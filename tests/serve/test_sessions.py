@@ -326,3 +326,9 @@ def test_ended_session_keeps_its_events_and_answers_nothing(session, model):
     wait_for(lambda: session.get()["state"] == "cancelled", "it has ended")
     assert session.server.post(session.path("messages"), {"text": "hello?"}).status == 409
     assert session.server.delete(session.path()).status == 204
+
+
+def test_request_that_is_too_large_is_refused(session):
+    answer = session.server.post(session.path("tools/write_file"), {"path": "a.txt", "content": "x" * (2 << 20)})
+    assert (answer.status, answer.problem) == (413, "too-large")
+    assert session.run("cat a.txt") == "old\n"
