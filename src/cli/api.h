@@ -51,8 +51,9 @@ struct api_request {
     struct api_sink sink;
 };
 
-/* 0 with the status, which is below 400; -EIO: the server cannot be reached; otherwise by the status:
- * -ENOENT 404, -EACCES 401 and 403, -EBUSY 409, -ERANGE 416, -EINVAL 400 and 422, -EPROTO others. */
+/* 0 with the status, which is below 400; -EIO: the server cannot be reached; otherwise by the
+ * status: -ENOENT 404, -EACCES 401 and 403, -EBUSY 409, -ERANGE 416, -EINVAL 400 and 422, -EPROTO
+ * others. */
 int api_call(struct api *a, const struct api_request *q, long *ret_status, struct error *err);
 
 /* A request with a JSON body (taken over; may be NULL) and a JSON answer. */
@@ -61,8 +62,8 @@ int api_json(struct api *a, const char *method, const char *path, json_t *body, 
 /* `q` without a sink. */
 int api_json_call(struct api *a, const struct api_request *q, json_t **ret, struct error *err);
 
-/* Writes what GET answers with, from an offset on, to a descriptor: standard output, or a file, which
- * begins anew when the connection broke. *ret_size: the bytes written, also on failure. */
+/* Writes what GET answers with, from an offset on, to a descriptor: standard output, or a file,
+ * which begins anew when the connection broke. *ret_size: the bytes written, also on failure. */
 int api_download(struct api *a, const char *path, uint64_t from, int fd, uint64_t *ret_size,
                  struct error *err);
 

@@ -1,4 +1,4 @@
-/* `hutch job`: status, logs, wait, cancel, rm, repeat, ls, files and diff. job_submit.c has submit. */
+/* `hutch job` but for submit (job_submit.c): reads, lists and ends jobs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

@@ -4,7 +4,8 @@
  *
  * The stored form differs from what clients may write: `steps` is a list of {"tool", …} with tools
  * that exist, `shell` being `bash`; `goal` is an object with a `prompt`; the values of `box` are
- * strings, those of its `env` too; `title` is set. The tools `python` and `typescript` stay as they are: {"tool": "python", "code": S}.
+ * strings, those of its `env` too; `title` is set. The tools `python` and `typescript` stay as they
+ * are: {"tool": "python", "code": S}.
  */
 #pragma once
 
@@ -24,8 +25,8 @@ int job_spec_check(const json_t *submission, bool admin, json_t **ret_spec, cons
 /* The member `workspace` of a submission, also of sessions and boxes. */
 int job_spec_check_workspace(const json_t *workspace, struct error *err);
 
-/* The member `box` of a submission, also of sessions and boxes; `at` names it in errors. NULL or JSON
- * null: *ret is NULL. */
+/* The member `box` of a submission, also of sessions and boxes; `at` names it in errors. NULL or
+ * JSON null: *ret is NULL. */
 int job_spec_check_box(const json_t *box, bool admin, const char *at, json_t **ret,
                        struct error *err);
 

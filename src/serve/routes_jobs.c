@@ -2,8 +2,9 @@
  * Jobs for clients: /v1/jobs and what is beneath it, /v1/uploads, and the short forms /schedule and
  * /status.
  *
- * A job of another user does not exist: the store is asked with the caller's user. Files of jobs come
- * from boxes and are always sent as attachments, so that no browser shows them as a page of ours.
+ * A job of another user does not exist: the store is asked with the caller's user. Files of jobs
+ * come from boxes and are always sent as attachments, so that no browser shows them as a page of
+ * ours.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -98,6 +98,15 @@ def test_errors(client, server):
     assert client.me()["role"] == "admin"
 
 
+def test_an_upload_that_is_too_large_is_refused_with_the_reason(start_server, tmp_path):
+    """Although the server answers before it has read all of it."""
+    server = start_server("--max-upload", "1M")
+    (tmp_path / "large.tar").write_bytes(os.urandom(30 << 20))
+    with pytest.raises(ServerError, match="more than 1048576 bytes") as refused:
+        Client(server.url, server.key, patience=60).upload(tmp_path / "large.tar")
+    assert (refused.value.status, refused.value.type) == (413, "too-large")
+
+
 def members(data):
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         return {member.name: member for member in archive}

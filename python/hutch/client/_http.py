@@ -146,7 +146,12 @@ class Transport:
             try:
                 if body is not None and not isinstance(body, bytes):
                     body.seek(0)
-                connection.request(method, self.target(path, query), body=body, headers=sent)
+                try:
+                    connection.request(method, self.target(path, query), body=body, headers=sent)
+                except (BrokenPipeError, ConnectionResetError):
+                    if body is None or connection.sock is None:
+                        raise
+                    # The server may have answered before it had the whole body: that it is too large, say.
                 response = connection.getresponse()
                 if response.status < 400:
                     break
