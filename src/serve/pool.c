@@ -8,7 +8,7 @@
 #include "server.h"
 #include "banned.h"
 
-#define STACK_SIZE   (512u << 10)
+#define STACK_SIZE   (1u << 20) /* JSON may be 2,048 levels deep */
 #define IDLE_SECONDS 10
 #define END_SECONDS  15
 

@@ -157,16 +157,15 @@ void respond_busy(struct request *q)
 
 /* --- files --- */
 
-/* "bytes=FIRST-LAST", "bytes=FIRST-", "bytes=-SUFFIX": 1. 0: not a range that we know; send the whole
- * (RFC 9110). -1: nothing of the file is in it. */
-static int range_parse(const char *text, uint64_t size, uint64_t *ret_first, uint64_t *ret_n)
+int range_parse(const char *text, uint64_t size, uint64_t *ret_first, uint64_t *ret_n)
 {
     unsigned long long first, last = 0;
     int used = 0;
     if (!text || strncmp(text, "bytes=", 6) != 0)
         return 0;
     text += 6;
-    if (strlen(text) > 40 || strspn(text, "0123456789-") != strlen(text))
+    if (strlen(text) > 40 || strspn(text, "0123456789-") != strlen(text) ||
+        strchr(text, '-') != strrchr(text, '-'))
         return 0;
     if (sscanf(text, "-%llu%n", &last, &used) == 1 && !text[used]) {
         first = last < size ? size - last : 0;

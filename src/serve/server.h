@@ -108,7 +108,7 @@ struct request {
     /* The answer; under `lock` while both sides run. */
     pthread_mutex_t lock;
     pthread_cond_t drained;
-    enum answer_kind answer;
+    _Atomic(enum answer_kind) answer; /* the loop also looks at it without the lock */
     int status;
     bool ready;    /* in the loop's list */
     bool gone;     /* the client */
@@ -203,6 +203,9 @@ void request_unref(struct request *q);
 void request_mark_gone(struct request *q); /* the client has gone: wakes who waits */
 
 /* respond.c */
+/* "bytes=FIRST-LAST", "bytes=FIRST-", "bytes=-SUFFIX": 1. 0: not a range that we know; send the whole
+ * (RFC 9110). -1: nothing of the file is in it. */
+int range_parse(const char *text, uint64_t size, uint64_t *ret_first, uint64_t *ret_n);
 void respond_busy(struct request *q); /* 503: no thread is free */
 
 /* websocket.c */

@@ -467,8 +467,13 @@ def test_audit_names_who_did_what(server):
     alice = server.new_key("alice")
     job = server.post("/v1/jobs", {"steps": [{"tool": "shell", "command": "true"}]}, key=alice).json()["id"]
     server.delete(f"/v1/jobs/{job}", key=alice)
-    lines = server.get("/v1/audit").json()["audit"]
-    assert any(line["user"] == "alice" and line["action"] == "job_delete" and line["object"] == job for line in lines), lines
+
+
+    def is_audited():
+        lines = server.get("/v1/audit").json()["audit"]
+        return any(line["user"] == "alice" and line["action"] == "job_delete" and line["object"] == job for line in lines)
+
+    wait_until(is_audited, WAIT, "the line of the audit log")
 
 
 # WebSockets: the channel of a worker and the OpenEnv route are two that need no box to be refused.

@@ -402,5 +402,9 @@ def test_me_keys_users_audit(server):
     assert server.request("PATCH", "/v1/users/carol", {"runing": 2}).status == 422
     assert server.delete("/v1/keys/carol").status == 204
     wait_until(lambda: server.get("/v1/me", key=key).status == 401, what="the end of the key")
-    actions = [line["action"] for line in server.get("/v1/audit").json()["audit"]]
-    assert "key_new" in actions and "key_delete" in actions and "user_set" in actions
+
+    def audited():
+        actions = [line["action"] for line in server.get("/v1/audit").json()["audit"]]
+        return "key_new" in actions and "key_delete" in actions and "user_set" in actions
+
+    wait_until(audited, what="the lines of the audit log, which are written behind the answers")
