@@ -36,6 +36,7 @@
 #define TICK_MS        200
 #define FINISH_NS      (2 * NS_PER_S)  /* what jobs have to end by themselves at shutdown */
 #define SHUTDOWN_NS    (30 * NS_PER_S) /* and then, to be killed and given back */
+#define OF_STEPS       ".steps"        /* how a folder ends that no other attempt uses */
 #define KEPT_S         86400
 
 const char *worker_name(const struct worker *w)
@@ -132,7 +133,9 @@ int job_make_folder(struct job *j, struct error *err)
     struct worker *w = j->worker;
     if (j->lease.folder)
         return 0;
-    _cleanup_free_ char *path = str_printf("%s/jobs/%s-%u", w->folder, j->lease.id, j->lease.token);
+    _cleanup_free_ char *path =
+        str_printf("%s/jobs/%s-%u%s", w->folder, j->lease.id, j->lease.token,
+                   strcmp(j->lease.kind, "steps") == 0 ? OF_STEPS : "");
     if (!path)
         return error_set(err, ENOMEM, "no memory");
     if (mkdir(path, 0700) < 0)
@@ -394,8 +397,8 @@ static void *events_main(void *data)
 
 /* --- the process --- */
 
-/* Folders of jobs that no worker runs any more. The last day's stay: a goal's next attempt on this
- * host continues in them. */
+/* Folders of jobs that no worker runs any more. The last day's stay, but for those of steps: a next
+ * attempt on this host may continue in them. */
 static void worker_tidy(const struct worker *w)
 {
     _cleanup_free_ char *jobs = str_printf("%s/jobs", w->folder);
@@ -408,7 +411,9 @@ static void worker_tidy(const struct worker *w)
         _cleanup_fd_ int fd =
             openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         _cleanup_free_ char *path = str_printf("%s/%s", jobs, e->d_name);
-        if (fd >= 0 && path && fstat(fd, &st) == 0 && st.st_mtime < now - KEPT_S &&
+        const char *end = strrchr(e->d_name, '.');
+        bool kept = !end || strcmp(end, OF_STEPS) != 0;
+        if (fd >= 0 && path && fstat(fd, &st) == 0 && (!kept || st.st_mtime < now - KEPT_S) &&
             flock(fd, LOCK_EX | LOCK_NB) == 0)
             git_remove_tree(path);
     }

@@ -51,7 +51,7 @@ class Workers:
     def leave_nothing(self):
         """Folders of jobs go away soon after the job's end."""
         folder = self.box.caller.home / ".local/state/hutch/worker/jobs"
-        return harness.wait_until(lambda: not list(folder.glob("*")), 30, "the folders of jobs are removed")
+        return harness.wait_until(lambda: not list(folder.glob(self.coordinator.tag + "*")), 30, "the folders of jobs are removed")
 
 
 @pytest.fixture
