@@ -32,7 +32,8 @@
 #define CALLS_MAX      1024 /* of one job */
 #define WORKER_WAIT_MS 30000
 #define LEASE_CHECK_MS 5000
-#define TOUCH_MS       20000
+#define TOUCH_MS       1000 /* of a job that is used all the time */
+#define IDLE_TOUCH_MS  4000 /* while a call waits: well below the shortest ttl */
 #define BUCKETS        256
 #define DETAIL_MAX     2000
 
@@ -723,7 +724,7 @@ int live_stream_wait(struct live_stream *s, int timeout_ms, struct live_result *
         if (r != 0)
             return r < 0 ? r : 0;
         int ms = clock_poll_ms(deadline);
-        r = cancel_wait(s->wake, POLLIN, ms < 0 || ms > TOUCH_MS ? TOUCH_MS : ms,
+        r = cancel_wait(s->wake, POLLIN, ms < 0 || ms > IDLE_TOUCH_MS ? IDLE_TOUCH_MS : ms,
                         request_cancel(s->client));
         if (r == -ECANCELED)
             return error_set(err, ECANCELED, "the client has gone");

@@ -19,6 +19,7 @@
 #include "banned.h"
 
 #define TTL_DEFAULT    "15m"
+#define TTL_MIN_NS     (10 * NS_PER_S)
 #define TTL_MAX_NS     (24 * 3600 * NS_PER_S)
 #define CALL_MS        120000 /* for calls that take no time of the client's own */
 #define READY_MS       30000  /* POST /v1/boxes waits so long for the box */
@@ -27,7 +28,7 @@
 #define PATH_BYTES_MAX 4096
 #define UPLOAD_PIECE   (64u << 10)
 #define TERMINAL_INPUT (64u << 10) /* one message of a terminal's client */
-#define TERMINAL_POLL  20000
+#define TERMINAL_POLL  4000 /* then it counts as a use of the box: well below the shortest ttl */
 
 /* --- the box as clients read it --- */
 
@@ -95,8 +96,8 @@ static int box_spec_of(struct request *q, json_t **ret, int64_t *ret_ttl_ms, str
     const json_t *workspace = json_object_get(body, "workspace");
     _cleanup_json_ json_t *options = NULL;
     int64_t ns;
-    if (units_parse_time(ttl, &ns) < 0 || ns < NS_PER_S || ns > TTL_MAX_NS)
-        return error_set(err, EINVAL, "ttl: must be a time from 1s to 24h, such as 15m");
+    if (units_parse_time(ttl, &ns) < 0 || ns < TTL_MIN_NS || ns > TTL_MAX_NS)
+        return error_set(err, EINVAL, "ttl: must be a time from 10s to 24h, such as 15m");
     int r = workspace ? job_spec_check_workspace(workspace, err) : 0;
     if (r == 0)
         r = job_spec_check_box(json_object_get(body, "box"), request_caller(q)->role == ROLE_ADMIN,

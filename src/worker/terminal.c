@@ -379,8 +379,6 @@ static int terminal_new(struct live_call *c, struct terminal **ret, struct error
 static int terminal_add(struct terminals *all, struct terminal *t, struct error *err)
 {
     pthread_t thread;
-    if (all->count >= TERMINALS_MAX)
-        return error_set(err, EBUSY, "the box has %d terminals already", TERMINALS_MAX);
     int r = thread_start(&thread, NULL, terminal_thread, t);
     if (r < 0)
         return error_errno(err, -r, "cannot start a thread");
@@ -451,6 +449,11 @@ static int terminal_begin(struct live_call *c, json_t **ret_result, struct error
 {
     struct terminals *all = call_box(c)->terminals;
     struct terminal *t = NULL;
+    pthread_mutex_lock(&all->lock);
+    bool full = all->count >= TERMINALS_MAX;
+    pthread_mutex_unlock(&all->lock);
+    if (full)
+        return error_set(err, EBUSY, "the box has %d terminals already", TERMINALS_MAX);
     int r = terminal_new(c, &t, err);
     if (r < 0)
         return r;
