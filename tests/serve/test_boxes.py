@@ -132,7 +132,7 @@ def test_fifty_calls_at_once(live):
 
 
 def test_idle_box_ends_after_its_ttl(client):
-    one = client.boxes.new(ttl=2)
+    one = client.boxes.new(ttl=10)
     wait_until(lambda: state_of(client, one) in ("completed", "cancelled"), WAIT)
     assert refused(one.exec, "true")[0] == 409
 
