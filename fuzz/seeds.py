@@ -2,9 +2,12 @@
 
 They say in the form of each target what real calls look like, so that a short run already gets past the first checks.
 """
+import io
 import json
 import struct
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 # The recipes of compose.c.
@@ -339,7 +342,33 @@ JOB = [b"\0" + json.dumps(body).encode() for body in (
     {"goal": {"prompt": "x", "attempts": 2, "test": "true", "model": "openai/x"}, "workspace": {"upload": "0" * 20}},
     {"goal": "x", "workspace": {"job": "0" * 20}, "box": None, "timeout": "10m", "priority": 3})]
 
+def tar_seed(compression, *members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:" + compression, format=tarfile.PAX_FORMAT) as archive:
+        for name, kind, content in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, content.decode() if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            info.size = len(content) if kind == tarfile.REGTYPE else 0
+            archive.addfile(info, io.BytesIO(content))
+    return b"\0" + out.getvalue()
+
+
+def zip_seed(*members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return b"\1" + out.getvalue()
+
+
+ARCHIVE = [tar_seed("", ("./a", tarfile.REGTYPE, b"x" * 600), ("d", tarfile.DIRTYPE, b""), ("d/l", tarfile.SYMTYPE, b"/tmp"),
+                    ("h", tarfile.LNKTYPE, b"./a"), ("d/é", tarfile.REGTYPE, b"y")),
+           tar_seed("", ("l", tarfile.SYMTYPE, b".."), ("l/x", tarfile.REGTYPE, b"z"), ("../up", tarfile.REGTYPE, b"z")),
+           tar_seed("", ("fifo", tarfile.FIFOTYPE, b"")), tar_seed("gz", ("a/b/c", tarfile.REGTYPE, b"0" * 5000)),
+           zip_seed(("a", b"x"), ("b/c", b"0" * 5000)), zip_seed(("../a", b"x"))]
+
 SEEDS = {
+    "fuzz_archive": ARCHIVE,
     "fuzz_job": JOB,
     "fuzz_outcomes": OUTCOMES,
     "fuzz_trajectory": TRAJECTORY,
