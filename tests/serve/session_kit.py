@@ -194,7 +194,8 @@ def kill_workers(server):
 
 
 def end_all(server):
-    """Ends all live jobs, so that no box of theirs is left, and the server."""
+    """Ends all live jobs and the server. A worker that lost its lease leaves boxes behind, which would end by themselves
+    after a while: on a loaded machine that happens."""
     if server.process.poll() is None:
         def running():
             return [j["id"] for j in server.get("/v1/jobs?state=scheduled,running&limit=500").json()["jobs"]]
@@ -202,3 +203,7 @@ def end_all(server):
             server.delete(f"/v1/jobs/{job}")
         wait_for(lambda: not running(), "all jobs have ended")
         server.stop()
+    env = {**server.box.env, **server.env}
+    left = [b["id"] for b in json.loads(server.box.hutch("box", "ls", "--json", env=env).stdout or "[]")]
+    if left:
+        server.box.hutch("box", "rm", *left, env=env)
