@@ -5,10 +5,12 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -198,7 +200,47 @@ def answers(c, seconds):
     c.report.table(f"small answers, {CLIENTS} clients", ["per second"], [[name, rate] for name, rate in rates.items()])
 
 
+ECHO = "stty raw -echo; printf ready; exec cat"
+
+
+def echoes(send, receive, count):
+    """Nanoseconds from a byte to its echo, `count` times."""
+    data = b""
+    while b"ready" not in data:
+        data += receive()
+    times = []
+    for _ in range(count):
+        at = time.monotonic_ns()
+        send(b"x")
+        receive()
+        times.append(time.monotonic_ns() - at)
+    return times
+
+
+def terminal(c, count):
+    """A byte to `cat` on a terminal and back: in a box through the server, and on this host."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+    from hutch.client import Client
+    ours, theirs = pty.openpty()
+    local = subprocess.Popen(["/bin/sh", "-c", ECHO], stdin=theirs, stdout=theirs, close_fds=True)
+    try:
+        here = echoes(lambda data: os.write(ours, data), lambda: os.read(ours, 4096), count)
+    finally:
+        local.kill()
+        local.wait()
+        os.close(ours)
+        os.close(theirs)
+    with Server(c, "serve-terminal", 1) as server:
+        client = Client(f"http://127.0.0.1:{server.port}", server.key)
+        with client.boxes.new() as one, one.terminal(command=ECHO) as there:
+            far = echoes(there.send, lambda: there.receive(60), count)
+    c.report.table("one echo of a terminal", ["p50 ms", "p99 ms"],
+                   [[name, percentile(times, 50) / 1e6, percentile(times, 99) / 1e6]
+                    for name, times in (("in a box, by WebSocket", far), ("a terminal of this host", here))])
+
+
 def server(c):
+    terminal(c, 200 if c.quick else 2000)
     if not shutil.which("wrk") or not Path("/usr/sbin/nginx").exists():
         c.report.say("  skipped: needs wrk and nginx")
         return
