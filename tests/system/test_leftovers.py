@@ -119,6 +119,7 @@ class Watch:
         for unfinished in self.registry.glob("new-*"):
             os.utime(unfinished, (1, 1))
         self.hutch("run", "-w", self.box.workspace, "--", "true")
+        self.hutch("box", "ls")
         assert self.state_files() == []
         self.assert_nothing()
 

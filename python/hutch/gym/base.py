@@ -12,7 +12,7 @@ try:
     import gymnasium
     import numpy
 
-    HAVE_GYMNASIUM = int(str(gymnasium.__version__).partition(".")[0]) >= 1
+    HAVE_GYMNASIUM = int(str(getattr(gymnasium, "__version__", 0)).partition(".")[0]) >= 1
 except ImportError:
     HAVE_GYMNASIUM = False
 
