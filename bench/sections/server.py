@@ -16,18 +16,20 @@ from pathlib import Path
 
 import profiles
 from host import Failed
+from sections import gym
 from report import percentile
 
 CLIENTS, FOLLOWERS = 32, 1000
 SUBMISSIONS = 5000  # durable ones per second
+ENVIRONMENTS, TASK, SOLUTION = 64, "bugfix_1", "apply subtract-discount"
 JOB = json.dumps({"steps": [{"tool": "shell", "command": "true"}]})
 
 
 class Server:
-    def __init__(self, c, folder, workers):
-        self.process = c.user.popen([c.stage.program("hutch"), "serve", "--json", "--listen", "127.0.0.1:0", "--log", "warn",
-                                     "--data", c.user.home / folder, "--workers", workers], stdout=subprocess.PIPE,
-                                    stderr=subprocess.DEVNULL)
+    def __init__(self, c, folder, workers, tasks=""):
+        self.process = c.user.popen(["env", f"HUTCH_TASKS={tasks}", c.stage.program("hutch"), "serve", "--json", "--listen",
+                                     "127.0.0.1:0", "--log", "warn", "--data", c.user.home / folder, "--workers", workers],
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         line = self.process.stdout.readline()
         if not line:
             raise Failed("hutch serve did not start")
@@ -239,8 +241,47 @@ def terminal(c, count):
                     for name, times in (("in a box, by WebSocket", far), ("a terminal of this host", here))])
 
 
+def episodes(c, count):
+    """Of the gym: apply the right patch, submit; what is known comes from the cache. In lists for 64 environments each."""
+    tasks = gym.stage(c).parent
+    bench = c.user.json([c.stage.program("hutch"), "gym", "bench", "--json", "--tasks", tasks, "--task", TASK, "--envs", ENVIRONMENTS,
+                         "--episodes", ENVIRONMENTS * count])
+
+    def play(server, lists):
+        connection = server.connect()
+
+        def steps(items):
+            answer = server.ask(connection, "POST", f"/v1/gym/{TASK}/step", json.dumps({"steps": items}))
+            return answer["results"]
+
+        begun = steps([{"reset": True, "options": {"clock": "virtual"}}] * ENVIRONMENTS)
+        names = [one["env"] for one in begun]
+        actions = server.ask(connection, "GET", f"/v1/gym/{TASK}")["actions"]
+        for _ in range(lists):
+            steps([{"env": name, "reset": True} for name in names])
+            steps([{"env": name, "action": actions.index(SOLUTION)} for name in names])
+            ended = steps([{"env": name, "tool": "submit"} for name in names])
+            if any(one.get("pass_rate") != 1 for one in ended):
+                raise Failed("an episode of the gym was not solved")
+        connection.close()
+
+    rates = {}
+    with Server(c, "serve-gym", 1, tasks) as server:
+        play(server, 1)  # opens the arena and fills its cache
+        for clients in (1, 4):
+            begin = time.monotonic()
+            with concurrent.futures.ThreadPoolExecutor(clients) as threads:
+                list(threads.map(lambda _: play(server, count), range(clients)))
+            seconds = time.monotonic() - begin
+            rates[f"over HTTP, clients: {clients}"] = clients * count * ENVIRONMENTS / seconds
+    rates["in one process"] = bench["episodes_per_second"]
+    c.report.table(f"known episodes of the gym, in lists of {ENVIRONMENTS}", ["per second"],
+                   [[name, rate] for name, rate in rates.items()])
+
+
 def server(c):
     terminal(c, 200 if c.quick else 2000)
+    episodes(c, 10 if c.quick else 100)
     if not shutil.which("wrk") or not Path("/usr/sbin/nginx").exists():
         c.report.say("  skipped: needs wrk and nginx")
         return
