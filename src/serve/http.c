@@ -16,7 +16,7 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
+#include <time.h>
 
 #include "io.h"
 #include "server.h"
@@ -106,8 +106,8 @@ static void request_leave(struct request *q)
         q->watched = false;
         q->watch_fd = -1;
     }
-    http_leave_auth(q);
     q->wsi = NULL;
+    http_leave_auth(q);
     *q->open_at = q->next_open;
     if (q->next_open)
         q->next_open->open_at = q->open_at;
@@ -140,6 +140,17 @@ static void request_advance(struct request *q)
     dispatch_run(q);
 }
 
+/* A client that asks sends its body only now. */
+static void http_continue(struct request *q)
+{
+    static const char LINE[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    const char *expect = request_header(q, "expect");
+    if (q->h2 || q->http10 || !expect || strcasecmp(expect, "100-continue") != 0)
+        return;
+    memcpy(q->serve->scratch + LWS_PRE, LINE, sizeof LINE - 1);
+    lws_write(q->wsi, q->serve->scratch + LWS_PRE, sizeof LINE - 1, LWS_WRITE_HTTP);
+}
+
 /* Moves what came during the check of the key into the file. */
 static bool http_spool_early(struct request *q)
 {
@@ -153,7 +164,9 @@ static bool http_spool_early(struct request *q)
 static void request_service(struct request *q)
 {
     if (q->answer) {
-        if (!q->h2 && q->answer != ANSWER_WEBSOCKET)
+        if (!q->ws)
+            lws_set_timeout(q->wsi, PENDING_TIMEOUT_HTTP_CONTENT, WRITE_SECONDS);
+        if (!q->ws && !q->h2)
             lws_rx_flow_control(q->wsi, 1);
         lws_callback_on_writable(q->wsi);
         if (q->ws)
@@ -165,6 +178,9 @@ static void request_service(struct request *q)
         if (!q->h2)
             lws_rx_flow_control(q->wsi, 1);
         lws_set_timeout(q->wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+        q->body_begin = clock_now();
+        if (q->body_got == 0)
+            http_continue(q);
         request_advance(q);
     }
 }
@@ -195,7 +211,8 @@ static void request_authenticate(void *data)
     bool ok = auth_check(q) && dispatch_spool(q);
     pthread_mutex_lock(&q->lock);
     q->authenticated = ok;
-    loop_wake(q);
+    if (!q->gone)
+        loop_wake(q);
     pthread_mutex_unlock(&q->lock);
     request_unref(q);
 }
@@ -237,6 +254,7 @@ static int http_begin(struct serve *s, struct lws *wsi, void *user)
     lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
     if (q->body_size <= EARLY_BODY_MAX && !(q->route->flags & ROUTE_UPLOAD)) {
         q->phase = PHASE_BODY;
+        http_continue(q);
         return 0;
     }
     q->phase = PHASE_AUTH;
@@ -294,8 +312,13 @@ static bool answer_headers(struct request *q, uint8_t **p, uint8_t *end)
 {
     struct serve *s = q->serve;
     const char *allowed = request_header(q, "origin");
+    char date[40];
+    struct tm tm;
+    time_t now = time(NULL);
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
     bool ok = lws_add_http_header_status(q->wsi, (unsigned)q->status | LWSAHH_FLAG_NO_SERVER_NAME,
                                          p, end) == 0 &&
+              answer_header(q->wsi, "date", date, p, end) &&
               answer_header(q->wsi, "x-request-id", q->id, p, end) &&
               answer_header(q->wsi, "x-content-type-options", "nosniff", p, end) &&
               answer_header(q->wsi, "referrer-policy", "no-referrer", p, end) &&
@@ -358,7 +381,11 @@ static ssize_t answer_piece(struct request *q, uint8_t *at, size_t max, bool *re
 static int answer_end(struct request *q, void *user)
 {
     struct lws *wsi = q->wsi;
-    bool close_it = q->close_after;
+    /* A short rest of the body is read and dropped, so that the connection can be used again. */
+    uint64_t unread = q->body_size > q->body_got ? q->body_size - q->body_got : 0;
+    bool close_it = q->close_after || unread > EARLY_BODY_MAX;
+    if (unread)
+        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
     log_request(q);
     *request_slot(user) = NULL;
     request_leave(q);
@@ -437,7 +464,7 @@ static int http_writable(struct request *q, void *user)
     bool more =
         r == 0 && q->answer &&
         (q->answer == ANSWER_FILE || q->out.len > 0 || (q->finished && q->answer == ANSWER_STREAM));
-    bool idle = r == 0 && q->answer == ANSWER_STREAM && !more;
+    bool idle = r == 0 && q->answer == ANSWER_STREAM && !more && !lws_partial_buffered(q->wsi);
     pthread_mutex_unlock(&q->lock);
     if (r < 0)
         return -1;

@@ -116,7 +116,7 @@ static void conn_accept(struct serve *s, struct loop_source *source)
         if (fd < 0)
             return;
         struct conn *c = NULL;
-        if (s->connections >= CONNECTIONS_MAX || (source->local && !conn_is_ours(fd)) ||
+        if (s->connections >= s->max_connections || (source->local && !conn_is_ours(fd)) ||
             !(c = calloc(1, sizeof *c))) {
             close(fd);
             continue;
@@ -352,6 +352,9 @@ int loop_open(struct serve *s, struct error *err)
         files.rlim_cur = 4 * CONNECTIONS_MAX;
         setrlimit(RLIMIT_NOFILE, &files);
     }
+    /* The rest is for files, workers and functions: accept() must not fail, or poll() would spin. */
+    s->max_connections =
+        files.rlim_cur / 2 < CONNECTIONS_MAX ? (unsigned)files.rlim_cur / 2 : CONNECTIONS_MAX;
     lws_set_log_level(LLL_ERR | LLL_WARN, loop_log);
     s->scratch = malloc(LWS_PRE + SCRATCH_SIZE + 4096);
     if (!s->scratch)

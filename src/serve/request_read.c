@@ -29,6 +29,7 @@ static const struct known_header {
     {"content-length:", WSI_TOKEN_HTTP_CONTENT_LENGTH, true},
     {"content-type:", WSI_TOKEN_HTTP_CONTENT_TYPE, true},
     {"transfer-encoding:", WSI_TOKEN_HTTP_TRANSFER_ENCODING, false},
+    {"expect:", WSI_TOKEN_HTTP_EXPECT, false},
     {"range:", WSI_TOKEN_HTTP_RANGE, true},
     {"accept:", WSI_TOKEN_HTTP_ACCEPT, false},
     {"cookie:", WSI_TOKEN_HTTP_COOKIE, false},
@@ -45,7 +46,7 @@ static const struct known_header {
     {"mcp-name:", CUSTOM, true},
     {"transfer-encoding :", CUSTOM, false},
 };
-_Static_assert(ARRAY_SIZE(HEADERS) <= HEADERS_MAX, "struct request has no room for all headers");
+_Static_assert(ARRAY_SIZE(HEADERS) < HEADERS_MAX, "struct request has no room for all headers");
 
 /* Where the text is put together, before it is copied into a block of its size. */
 struct head_text {

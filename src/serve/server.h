@@ -159,7 +159,8 @@ struct serve {
     bool tls, stopping;
     int64_t stop_at;
     unsigned connections, requests; /* open now; the loop's */
-    size_t early_bytes;             /* of bodies whose keys are being checked; the loop's */
+    unsigned max_connections;
+    size_t early_bytes; /* of bodies whose keys are being checked; the loop's */
     uint8_t *scratch;
 
     pthread_mutex_t lock; /* of the list */
