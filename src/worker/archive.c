@@ -35,25 +35,26 @@ struct unpack {
     struct error *err;
 };
 
-/* The path of a member without "./" and slashes around it; NULL: the folder itself. -EINVAL. */
-static int member_path(const struct unpack *u, const char *given, const char *what,
+/* The path of a member without "./" in front and slashes behind it; "": the top. -EINVAL; libarchive
+ * gives no name (NULL) where it cannot convert it. */
+static int member_path(const struct unpack *u, const char *name, const char *what,
                        char ret[PATH_MAX])
 {
-    size_t n, depth = 0;
-    while (given && given[0] == '.' && given[1] == '/')
-        for (given += 2; *given == '/'; given++)
-            ;
-    n = given ? strlen(given) : 0;
+    const char *given = name ? name : "..";
+    size_t depth = 0;
+    while (given[0] == '.' && given[1] == '/')
+        given += 2 + strspn(given + 2, "/");
+    size_t n = strlen(given);
     while (n > 1 && given[n - 1] == '/')
         n--;
-    if (given && (n == 0 || (n == 1 && *given == '.'))) {
+    if (n == 0 || (n == 1 && *given == '.')) {
         ret[0] = 0;
         return 0;
     }
     for (size_t i = 0; i < n; i++)
         depth += given[i] == '/';
-    if (!given || n >= PATH_MAX || depth > DEPTH_MAX || !relpath_is_valid(given, n)) {
-        _cleanup_free_ char *shown = foreign_text(given ? given : "", given ? n : 0, 200);
+    if (n >= PATH_MAX || depth > DEPTH_MAX || !relpath_is_valid(given, n)) {
+        _cleanup_free_ char *shown = foreign_text(given, n, 200);
         return error_set(u->err, EINVAL, "the archive's %s '%s' is not a path beneath its top",
                          what, shown ? shown : "");
     }

@@ -410,7 +410,7 @@ void job_run_goal(struct job *j, struct job_outcome *ret)
         goal_work(&g, ret);
     struct tool_session *tools =
         g.watched && !ret->retry && !cancel_asked(j->lease.cancel) ? agent_tools(g.agent) : NULL;
-    if (tools && (r = job_send_files(j, tool_session_box(tools), tools, &err)) < 0 && !ret->failed)
+    if (tools && job_send_files(j, tool_session_box(tools), tools, &err) < 0 && !ret->failed)
         job_fail(ret, &err, false);
     if (g.watched) {
         eventfd_write(g.ended, 1);

@@ -269,8 +269,9 @@ static void log_put_line(struct buf *b, const char *text, size_t n)
     }
     const char *end = n ? memchr(text, '\n', n) : NULL;
     _cleanup_free_ char *line = foreign_text(n ? text : "", end ? (size_t)(end - text) : n, 160);
-    for (char *tab = line; tab && (tab = strchr(tab, '\t'));)
-        *tab = ' ';
+    for (char *at = line; at && *at; at++)
+        if (*at == '\t')
+            *at = ' ';
     buf_append_str(b, line ? line : "");
 }
 

@@ -234,7 +234,7 @@ static void steps_run_all(struct steps_run *s, struct job_outcome *o)
         }
         if (last || o->failed)
             json_array_append(o->steps, result);
-        else if ((r = steps_store(s, result, &err)) < 0)
+        else if (steps_store(s, result, &err) < 0)
             job_fail(o, &err, job_error_is_fault(err.code));
     }
 }
@@ -255,7 +255,7 @@ void job_run_steps(struct job *j, struct job_outcome *ret)
     else
         steps_run_all(&s, ret);
     bool ended = r == 0 && ret->steps && !ret->retry && !cancel_asked(j->lease.cancel);
-    if (ended && (r = job_send_files(j, s.box, s.tools, &err)) < 0 && !ret->failed)
+    if (ended && job_send_files(j, s.box, s.tools, &err) < 0 && !ret->failed)
         job_fail(ret, &err, false);
     steps_close(&s);
 }

@@ -402,17 +402,18 @@ static bool job_call_is_over(void *data)
 }
 
 /* Repeats the request until it got an answer, the lease is lost, or the worker gave up. */
-static int server_call(struct worker *w, const struct job_lease *l, struct client_call *q,
+static int server_call(struct worker *w, const struct job_lease *l, const struct client_call *asked,
                        struct client_answer *ret, struct error *err)
 {
     struct job_call j = {.worker = w, .lease = (struct job_lease *)l};
-    q->cancel = -1;
-    q->give_up = job_call_is_over;
-    q->data = &j;
+    struct client_call q = *asked;
+    q.cancel = -1;
+    q.give_up = job_call_is_over;
+    q.data = &j;
     for (unsigned tries = 1;; tries++) {
         if (!lease_is_held(j.lease))
             return error_set(err, ESTALE, "the lease of the job %s is lost", l->id);
-        int r = server_client_call(w->client, q, ret, err);
+        int r = server_client_call(w->client, &q, ret, err);
         if (r == -ESTALE || (r == -ECANCELED && !lease_is_held(j.lease)))
             lease_lose(j.lease);
         if (r != -EAGAIN)
