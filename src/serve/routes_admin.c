@@ -182,7 +182,9 @@ static void audit_list_run(struct request *q)
                     "properties" : {                                                               \
                         "name" : {"type" : "string"},                                              \
                         "limits" : {"type" : "object"},                                            \
-                        "stored_bytes" : {"type" : "integer"}                                      \
+                        "stored_bytes" : {"type" : "integer"},                                     \
+                        "jobs" : {"type" : "integer"},                                             \
+                        "cost" : {"type" : [ "number", "null" ]}                                   \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \

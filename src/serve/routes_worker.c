@@ -214,7 +214,20 @@ static void worker_memory_run(struct request *q)
                         "job", "token", "kind", "user", "spec", "steps_done", "results",           \
                         "has_checkpoint", "log_size", "deadline_ms", "lease_ms", "resume"          \
                     ],                                                                             \
-                    "properties" : {"job" : JOB_ID, "token" : TOKEN}                               \
+                    "properties" : {                                                               \
+                        "job" : JOB_ID,                                                            \
+                        "token" : TOKEN,                                                           \
+                        "kind" : {"type" : "string"},                                              \
+                        "user" : {"type" : "string"},                                              \
+                        "spec" : {"type" : "object"},                                              \
+                        "steps_done" : {"type" : "integer"},                                       \
+                        "results" : {"type" : "array", "items" : {}},                              \
+                        "has_checkpoint" : {"type" : "boolean"},                                   \
+                        "log_size" : {"type" : "integer"},                                         \
+                        "deadline_ms" : {"type" : [ "integer", "null" ]},                          \
+                        "lease_ms" : {"type" : "integer"},                                         \
+                        "resume" : {}                                                              \
+                    }                                                                              \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -232,7 +245,20 @@ static void worker_memory_run(struct request *q)
                 "items" : {                                                                        \
                     "type" : "object",                                                             \
                     "required" : [ "job", "token" ],                                               \
-                    "properties" : {"job" : JOB_ID, "token" : TOKEN}                               \
+                    "properties" : {                                                               \
+                        "job" : JOB_ID,                                                            \
+                        "token" : TOKEN,                                                           \
+                        "kind" : {"type" : "string"},                                              \
+                        "user" : {"type" : "string"},                                              \
+                        "spec" : {"type" : "object"},                                              \
+                        "steps_done" : {"type" : "integer"},                                       \
+                        "results" : {"type" : "array", "items" : {}},                              \
+                        "has_checkpoint" : {"type" : "boolean"},                                   \
+                        "log_size" : {"type" : "integer"},                                         \
+                        "deadline_ms" : {"type" : [ "integer", "null" ]},                          \
+                        "lease_ms" : {"type" : "integer"},                                         \
+                        "resume" : {}                                                              \
+                    }                                                                              \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
