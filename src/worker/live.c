@@ -145,13 +145,11 @@ static bool live_job_send_note(struct live_job *l, const json_t *event)
 void live_job_note(struct live_job *l, json_t *event)
 {
     LOCKED(&l->lock);
-    bool waiting = json_array_size(l->notes);
-    if (event && !waiting && live_job_send_note(l, event))
-        json_decref(event);
-    else if (json_array_size(l->notes) < LIVE_NOTES_MAX)
-        json_array_append_new(l->notes, event);
-    else
-        json_decref(event);
+    size_t waiting = json_array_size(l->notes);
+    bool sent = event && !waiting && live_job_send_note(l, event);
+    if (!sent && waiting < LIVE_NOTES_MAX)
+        json_array_append(l->notes, event);
+    json_decref(event);
 }
 
 int live_job_adopt(struct live_job *from, const char *id, unsigned token, const json_t *spec,

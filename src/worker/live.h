@@ -60,7 +60,7 @@ struct worker *live_job_worker(const struct live_job *l);
 const char *live_job_folder(
     const struct live_job *l); /* of its own, on this host; removed at the end */
 struct job_lease *live_job_lease(const struct live_job *l); /* for the calls of worker.h */
-int live_job_cancel(const struct live_job *l); /* readable once the job is to end */
+int live_job_cancel(const struct live_job *l);              /* readable once the job is to end */
 
 /* Stores what a next attempt needs (taken over). Blocks until it is durable. */
 int live_job_set_resume(struct live_job *l, json_t *resume, struct error *err);
