@@ -433,7 +433,8 @@ static int answer_write(struct request *q)
     if (q->chunked && n > 0) {
         char size[CHUNK_HEAD + 1];
         snprintf(size, sizeof size, "%08x\r\n", (unsigned)n);
-        memcpy(p, size, CHUNK_HEAD);
+        for (int i = 0; i < CHUNK_HEAD; i++) /* without the NUL: the piece stands behind it */
+            p[i] = (uint8_t)size[i];
         memcpy(piece + n, "\r\n", 2);
         p = piece + n + 2;
     } else {

@@ -247,7 +247,7 @@ static int loop_listen_all(struct serve *s, struct error *err)
     if (r < 0)
         return r;
     int fd = s->sources->fd;
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
     if (getsockname(fd, (struct sockaddr *)&at, &n) == 0)
         s->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port

@@ -18,7 +18,6 @@ static const struct pair TAGS[] = {
     {"mcp", "The Model Context Protocol over streamable HTTP."},
     {"keys", "Keys, and who the caller is."},
     {"users", "Users, their limits, and the audit log."},
-    {"openenv", "The same environments, in the shape that OpenEnv clients expect."},
     {"workers", "The protocol of workers (docs/control-plane.md)."},
     {"server", "Health, metrics and this description."},
 };
