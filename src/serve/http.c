@@ -435,7 +435,8 @@ static int answer_write(struct request *q)
         snprintf(size, sizeof size, "%08x\r\n", (unsigned)n);
         for (int i = 0; i < CHUNK_HEAD; i++) /* without the NUL: the piece stands behind it */
             p[i] = (uint8_t)size[i];
-        memcpy(piece + n, "\r\n", 2);
+        piece[n] = '\r';
+        piece[n + 1] = '\n';
         p = piece + n + 2;
     } else {
         p += n;

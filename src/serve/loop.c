@@ -247,11 +247,10 @@ static int loop_listen_all(struct serve *s, struct error *err)
     if (r < 0)
         return r;
     int fd = s->sources->fd;
-    struct sockaddr_storage at = {0};
+    struct sockaddr_in6 at = {0}; /* the port of IPv4 is at the same place */
     socklen_t n = sizeof at;
     if (getsockname(fd, (struct sockaddr *)&at, &n) == 0)
-        s->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                                 : ((struct sockaddr_in *)&at)->sin_port);
+        s->port = ntohs(at.sin6_port);
     fd = listen_local(s->options->data, err);
     return fd < 0 ? fd : loop_listen(s, fd, true, err);
 }
