@@ -42,8 +42,8 @@ struct session_home *session_home_free(struct session_home *h)
         return NULL;
     settings_free(h->settings);
     box_spec_free(&h->box);
-    char *const strings[] = {h->folder,  h->workspace, h->histories,
-                             h->members, h->system,    h->model};
+    char *const strings[] = {h->top,     h->folder, h->workspace, h->histories,
+                             h->members, h->system, h->model};
     for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
         free(strings[i]);
     free(h);
