@@ -68,7 +68,7 @@ struct job_change {
     struct effect *effects;
     size_t n_effects, room;
 };
-/* Runs it, waits until it is durable, and tells whoever waits for its effects. */
+/* Runs it, waits until it is durable, and wakes the threads that wait for its effects. */
 int job_change_commit(struct jobs *j, struct job_change *c, struct error *err);
 int job_change_effect(struct job_change *c, const char *job, struct effect e, struct error *err);
 

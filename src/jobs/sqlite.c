@@ -50,7 +50,7 @@ static int sqlite_failed(struct sqlite *s, struct error *err)
         number = EEXIST;
         break;
     case SQLITE_IOERR:
-        /* A file that may not grow (RLIMIT_FSIZE, a quota) is a full disk for whoever asks. */
+        /* A file that may not grow (RLIMIT_FSIZE, a quota) counts as a full disk. */
         if (last == EFBIG || last == EDQUOT)
             number = ENOSPC;
     }

@@ -146,7 +146,7 @@ static void box_new_run(struct request *q)
     int r =
         json_is_false(wait) ? 0 : live_call(q, id, "box/info", NULL, NULL, READY_MS, &result, &err);
     if (r == -ECANCELED && !existed) {
-        jobs_cancel(request_jobs(q), NULL, id, NULL); /* nobody knows its ID */
+        jobs_cancel(request_jobs(q), NULL, id, NULL); /* no client has its ID */
         return;
     }
     if (r == -EALREADY) {

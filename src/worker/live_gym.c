@@ -261,7 +261,7 @@ static void batch_play(struct gym_batch *b, int cancel)
         if (!it->entry)
             continue;
         if (first && it->status)
-            it->entry->closing = true; /* nobody knows its ID */
+            it->entry->closing = true; /* no client has its ID */
         gym_env_release(it->job, it->entry);
     }
 }
